@@ -1,0 +1,31 @@
+"""Backends by URL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sams_core.backend import Backend
+from sams_core.errors import InvalidArguments
+
+
+def open_backend(url: str) -> Backend:
+    """Open a backend by URL: `sqlite:<directory>` (also `sqlite:///<directory>`) or `memory:`.
+
+    A text without a scheme is a directory. Nothing in it is decoded: `%`, `?` and `#` are literal.
+    Raises `InvalidArguments` for another scheme; other schemes' packages are not imported.
+    """
+    scheme, colon, rest = url.partition(":")
+    if not colon or len(scheme) == 1:  # no scheme, or a Windows drive
+        scheme, rest = "sqlite", url
+    if scheme == "sqlite":
+        from sams_core.backends.sqlite import SQLiteBackend
+
+        directory = rest.removeprefix("//")
+        if not directory:
+            raise InvalidArguments("sqlite: needs a directory", rule="url")
+        return SQLiteBackend(Path(directory))
+    if scheme == "memory" and not rest:
+        from sams_core.backends.memory import MemoryBackend
+
+        return MemoryBackend()
+    raise InvalidArguments("backend url: sqlite:<directory> or memory:", rule="url")

@@ -1,0 +1,274 @@
+"""Connections: one a thread and database, reopened after a fork, patient by jittered retries."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import threading
+import time
+import urllib.parse
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from importlib import resources
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from sams_core.backend import WouldBlock
+from sams_core.backends.sqlite.folders import file_mode
+from sams_core.errors import StoreFailed, StoreNeedsOwner
+
+T = TypeVar("T")
+Store = Literal["curated", "ledger", "runs"]
+_DEADLINE = 10.0  # seconds; then the store counts as stuck
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+# A reader that may not write meets a journal which only a writer can roll back.
+_HOT = {
+    sqlite3.SQLITE_READONLY_ROLLBACK,
+    sqlite3.SQLITE_READONLY_RECOVERY,
+    sqlite3.SQLITE_READONLY_CANTINIT,
+}
+# Durability, per store. Curated: a rollback journal opens on a read-only mount and EXTRA also syncs
+# the folder after the journal is deleted. Ledger: every commit is on disk. Runs: a scratchpad may
+# lose its last commits to a power cut, never to a killed process.
+_PRAGMAS: dict[Store, tuple[str, ...]] = {
+    "curated": ("PRAGMA journal_mode=DELETE", "PRAGMA synchronous=EXTRA"),
+    "ledger": ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"),
+    "runs": ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL"),
+}
+
+
+class _Connection(sqlite3.Connection):
+    """A connection that can be weakly referenced."""
+
+
+class _Held:
+    """The connections of one thread in one process; closed with the thread."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.open: dict[tuple[str, str], _Connection] = {}
+
+    def close(self) -> None:
+        if self.pid == os.getpid():
+            for connection in self.open.values():
+                connection.close()
+            self.open.clear()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+_inherited: list[_Held] = []  # a forked child must neither use nor close its parent's handles
+
+
+class Pool:
+    """The connections of one backend object."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+        self._all: weakref.WeakSet[_Held] = weakref.WeakSet()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def impatient(self) -> Iterator[bool]:
+        """Inside, waiting for a lock raises `WouldBlock` in this thread."""
+        self._local.impatient = True
+        try:
+            yield True
+        finally:
+            self._local.impatient = False
+
+    def retry(self, work: Callable[[], T]) -> T:
+        """Run `work` until no lock is in its way, sleeping 0.2 to 2 ms at random between attempts.
+
+        SQLite's own time-out backs off and starves a writer among many; chance doesn't.
+        """
+        deadline = time.monotonic() + _DEADLINE
+        while True:
+            try:
+                return work()
+            except sqlite3.OperationalError as error:
+                if (error.sqlite_errorcode & 0xFF) not in _BUSY or error.sqlite_errorcode in _HOT:
+                    raise translated(error) from None
+                if getattr(self._local, "impatient", False):
+                    raise WouldBlock from None
+                if time.monotonic() > deadline:
+                    raise StoreFailed("the database stays locked", rule="store-locked") from None
+                time.sleep(random.uniform(0.0002, 0.002))  # noqa: S311 - jitter, not a secret
+            except sqlite3.DatabaseError as error:
+                raise translated(error) from None
+
+    def _held(self) -> dict[tuple[str, str], _Connection]:
+        held: _Held | None = getattr(self._local, "held", None)
+        if held is None or held.pid != os.getpid():
+            if held is not None:
+                _inherited.append(held)
+            held = self._local.held = _Held()
+            with self._lock:
+                self._all.add(held)
+        return held.open
+
+    def writer(
+        self, store: Store, file: Path, first: Callable[[sqlite3.Connection], None]
+    ) -> sqlite3.Connection:
+        """Return this thread's read-write connection; `first` runs inside the creating transaction."""
+        held = self._held()
+        found = held.get((str(file), "rw"))
+        if found is None:
+            found = self._open(store, file, first)
+            held[str(file), "rw"] = found
+        return found
+
+    def _open(
+        self, store: Store, file: Path, first: Callable[[sqlite3.Connection], None]
+    ) -> _Connection:
+        if not file.exists():
+            self._create(file)
+        try:
+            connection = _connect(str(file), uri=False)
+        except sqlite3.Error as error:
+            raise translated(error) from None
+        try:
+            for pragma in _PRAGMAS[store]:
+                self.retry(lambda pragma=pragma: connection.execute(pragma).fetchall())  # type: ignore[misc]
+            connection.execute("PRAGMA trusted_schema=OFF")
+            self._migrate(connection, store, first)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _create(self, file: Path) -> None:
+        """Create an empty file of the right mode first: SQLite gives its mode to WAL and index."""
+        try:
+            mode = 0o644 if file.parent.name == "curated" else file_mode(file.parent)
+            handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+            try:
+                if os.fstat(handle).st_size == 0:
+                    os.fchmod(handle, mode)
+            except PermissionError:
+                pass  # another user of the group created it in between
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise StoreFailed(f"creating a database failed: {error.strerror}") from None
+
+    def _migrate(
+        self,
+        connection: sqlite3.Connection,
+        store: Store,
+        first: Callable[[sqlite3.Connection], None],
+    ) -> None:
+        scripts = migrations(store)
+        if self._version(connection) == len(scripts):
+            return
+        with self.transaction(connection):
+            version = self._version(connection)
+            if version > len(scripts):
+                raise StoreFailed(
+                    f"schema version {version} is newer than this package", rule="schema-newer"
+                )
+            for script in scripts[version:]:
+                for statement in statements(script):
+                    connection.execute(statement)
+            if version == 0:
+                first(connection)
+            connection.execute(f"PRAGMA user_version={len(scripts)}")
+
+    def _version(self, connection: sqlite3.Connection) -> int:
+        found: int = self.retry(lambda: connection.execute("PRAGMA user_version").fetchone()[0])
+        return found
+
+    def reader(self, store: Store, file: Path) -> sqlite3.Connection | None:
+        """Return this thread's read-only connection, or None while there is no such database."""
+        held = self._held()
+        found = held.get((str(file), "ro"))
+        if found is not None:
+            return found
+        if not file.exists():
+            return None
+        quoted = urllib.parse.quote(os.fsencode(file.absolute()))
+        try:
+            connection = _connect(f"file:{quoted}?mode=ro", uri=True)
+        except sqlite3.Error as error:
+            raise translated(error) from None
+        try:
+            connection.execute("PRAGMA trusted_schema=OFF")
+            version = self._version(connection)
+        except BaseException:
+            connection.close()
+            raise
+        if version != len(migrations(store)):
+            connection.close()
+            if version == 0:  # its owner is creating it at this moment
+                return None
+            raise StoreFailed(f"schema version {version}: the owner must open it with this package")
+        held[str(file), "ro"] = connection
+        return connection
+
+    @contextmanager
+    def transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
+        """Run a block as one immediate transaction: all of it is stored, or nothing."""
+        self.retry(lambda: connection.execute("BEGIN IMMEDIATE"))
+        try:
+            yield
+            self.retry(lambda: connection.execute("COMMIT"))
+        except BaseException as error:
+            if connection.in_transaction:
+                with suppress(sqlite3.Error):  # a full disk can undo the transaction by itself
+                    connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                raise translated(error) from None
+            raise
+
+    def close(self) -> None:
+        """Close this process's connections in all threads."""
+        with self._lock:
+            for held in list(self._all):
+                held.close()
+
+
+def _connect(database: str, *, uri: bool) -> _Connection:
+    return sqlite3.connect(
+        database,
+        timeout=0,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=_Connection,
+        cached_statements=64,
+        uri=uri,
+    )
+
+
+def translated(error: sqlite3.Error) -> Exception:
+    """Return the refusal for an engine's error: its code, never its text, which may quote stored text."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code in _HOT:
+        return StoreNeedsOwner(
+            "the owner's store was left in the middle of a transaction; any owner verb recovers it"
+        )
+    return StoreFailed(f"the database refused: {getattr(error, 'sqlite_errorname', 'error')}")
+
+
+_scripts: dict[Store, list[str]] = {}
+
+
+def migrations(store: Store) -> list[str]:
+    """Return a store's migrations in order; their number is the schema version."""
+    if store not in _scripts:
+        folder = resources.files("sams_core.backends.sqlite") / "migrations" / store
+        files = sorted(f.name for f in folder.iterdir() if f.name.endswith(".sql"))
+        _scripts[store] = [(folder / name).read_text("utf-8") for name in files]
+    return _scripts[store]
+
+
+def statements(script: str) -> Iterator[str]:
+    """Split a script at its complete statements, so that it runs inside a transaction."""
+    buffer = ""
+    for line in script.splitlines(keepends=True):
+        buffer += line
+        if sqlite3.complete_statement(buffer):
+            yield buffer
+            buffer = ""

@@ -1,0 +1,130 @@
+"""Where a container's four stores lie, who may write which, and how their folders come to be."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+from sams_core.errors import PermissionDenied, StoreFailed
+
+CURATED, QUEUE, LEDGER, RUNS = "curated", "queue", "ledger", "runs"
+AGENT_STORES = (QUEUE, LEDGER, RUNS)
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
+_LONGEST = 150
+
+
+def folder_name(container: str) -> str:
+    """Return a container's folder: readable, one to one, safe on any file system.
+
+    Lower-case ASCII letters, digits, `_` and `-` stand for themselves, every other byte of UTF-8 is
+    `=xx`, so that names which differ in case or in normalisation stay apart where the file system
+    folds them. A long name ends in its SHA-256.
+    """
+    kind, _, ident = container.partition(":")
+    coded = "".join(
+        chr(byte) if chr(byte) in _PLAIN else f"={byte:02x}" for byte in ident.encode("utf-8")
+    )
+    name = f"{kind}-{coded}" if ident else kind
+    if len(name) > _LONGEST:
+        name = f"{name[:_LONGEST]}=={hashlib.sha256(container.encode()).hexdigest()}"
+    return name
+
+
+class Folders:
+    """The folders under one base directory."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+
+    def container(self, container: str) -> Path:
+        """Return a container's folder."""
+        return self.base / folder_name(container)
+
+    def store(self, container: str, store: str) -> Path:
+        """Return the folder of one of its stores."""
+        return self.container(container) / store
+
+    def make(self, container: str, store: str) -> Path:
+        """Create a store's folder if it is missing, private to this user unless it is `curated`."""
+        folder = self.store(container, store)
+        if not folder.is_dir():
+            try:
+                folder.parent.mkdir(parents=True, exist_ok=True)
+                folder.mkdir(0o755 if store == CURATED else 0o700, exist_ok=True)
+            except OSError as error:
+                raise failed("creating a folder", error) from None
+        return folder
+
+    def init(self, container: str, group: int | None) -> None:
+        """Create all four folders; the agents' three are shared with `group` if it is given."""
+        try:
+            self.base.mkdir(parents=True, exist_ok=True)
+            folder = self.container(container)
+            folder.mkdir(0o755, exist_ok=True)
+            os.chmod(folder, 0o755)  # noqa: S103 - the point of the command
+            curated = folder / CURATED
+            curated.mkdir(0o755, exist_ok=True)
+            os.chmod(curated, 0o755)  # noqa: S103 - the point of the command
+            for store in AGENT_STORES:
+                shared = folder / store
+                shared.mkdir(0o700, exist_ok=True)
+                if group is not None:
+                    os.chown(shared, -1, group)
+                    os.chmod(shared, 0o2770)  # noqa: S103 - the point of the command
+        except OSError as error:
+            raise failed("creating the folders", error) from None
+
+    def check_separation(self, container: str) -> None:
+        """Raise `PermissionDenied` (rule `separation`) if this process can write the owner's store.
+
+        Whoever can write the base or the container's folder can put another `curated/` in place.
+        """
+        folder, curated = self.container(container), self.store(container, CURATED)
+        if os.access(self.base, os.W_OK):
+            raise _not_separate("the base directory is writable")
+        if not curated.is_dir():
+            raise _not_separate("there is no curated/; the owner runs sams init")
+        if os.access(folder, os.W_OK) or os.access(curated, os.W_OK):
+            raise _not_separate("curated/ or its parent is writable")
+        if any(os.access(entry.path, os.W_OK) for entry in os.scandir(curated)):
+            raise _not_separate("a file in curated/ is writable")
+
+
+def _not_separate(why: str) -> PermissionDenied:
+    return PermissionDenied(f"agent and owner aren't separated: {why}", rule="separation")
+
+
+def file_mode(folder: Path) -> int:
+    """Return the mode for files in a folder: shared with its group if the folder is."""
+    return 0o660 if folder.stat().st_mode & stat.S_ISGID else 0o600
+
+
+def failed(doing: str, error: OSError) -> StoreFailed:
+    """Return the refusal for a failed system call: its code, not its file name."""
+    return StoreFailed(f"{doing} failed: {os.strerror(error.errno or 0)}")
+
+
+def open_folder(folder: Path) -> int:
+    """Open a folder that somebody else may have replaced by a link; raises OSError."""
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def open_regular(name: str, folder: int, limit: int) -> int:
+    """Open a regular file in a folder for reading without following or waiting on what it may be.
+
+    Raises OSError; one of more than `limit` bytes is refused with `StoreFailed`.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    file = os.open(name, flags, dir_fd=folder)
+    try:
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode):
+            raise StoreFailed("not a regular file", rule="not-a-file")
+        if found.st_size > limit:
+            raise StoreFailed(f"a file of {found.st_size} bytes, at most {limit}", rule="file-size")
+    except BaseException:
+        os.close(file)
+        raise
+    return file

@@ -1,0 +1,106 @@
+"""Reading a database that somebody else can write: through a private copy, never in place.
+
+Opening a database runs whatever lies beside it: a planted journal can name another file as its
+super-journal, and SQLite then deletes or rewrites that file with the opener's rights. So only the
+database and its WAL are copied, into a folder of mode 0700, and the copy is opened.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from sams_core.backends.sqlite.connect import translated
+from sams_core.backends.sqlite.folders import failed, open_folder, open_regular
+from sams_core.errors import StoreFailed
+
+_ATTEMPTS = 50
+_WAL_HEADER = 32  # bytes; salted anew whenever the log is restarted
+_MOST_STEPS = 50_000_000  # of the engine, so that a planted view can't run for ever
+
+
+def _head(folder: int, name: str) -> bytes | None:
+    try:
+        file = os.open(
+            name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder
+        )
+    except FileNotFoundError:
+        return None
+    with closing(os.fdopen(file, "rb", buffering=0)) as opened:
+        return opened.read(_WAL_HEADER)
+
+
+def _copy(folder: int, name: str, target: Path, limit: int) -> None:
+    source = open_regular(name, folder, limit)
+    with os.fdopen(source, "rb") as readable, target.open("xb") as writable:
+        left = limit + 1
+        while left > 0 and (block := readable.read(min(left, 1 << 20))):
+            writable.write(block)
+            left -= len(block)
+    if left <= 0:
+        raise StoreFailed(f"a file grew beyond {limit} bytes", rule="file-size")
+
+
+def _stamp(folder: int, name: str, head: bytes | None) -> tuple[bytes | None, int, int]:
+    """Return what changes when the copied state stops being one state."""
+    if head is not None:
+        return head, 0, 0
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    return None, found.st_size, found.st_mtime_ns
+
+
+@contextmanager
+def private_copy(database: Path, limit: int) -> Iterator[sqlite3.Connection | None]:
+    """Open a copy of a database and its WAL, or None if there is no such database.
+
+    `limit` is the most bytes of each file. Raises `StoreFailed` if no consistent copy can be had:
+    a link, a FIFO or an oversized file in its place, or a log that keeps being restarted.
+    """
+    with tempfile.TemporaryDirectory(prefix="sams-") as private:
+        try:
+            found = _consistent(database, Path(private) / "copy.db", limit)
+        except FileNotFoundError:
+            found = False
+        except OSError as error:
+            raise failed("copying a database", error) from None
+        if not found:
+            yield None
+            return
+        connection = sqlite3.connect(Path(private) / "copy.db", isolation_level=None)
+        with closing(connection):
+            try:
+                connection.execute("PRAGMA trusted_schema=OFF")
+                steps = iter(range(_MOST_STEPS // 100_000))
+                connection.set_progress_handler(lambda: next(steps, None) is None, 100_000)
+                yield connection
+            except sqlite3.Error as error:
+                raise translated(error) from None
+
+
+def _consistent(database: Path, target: Path, limit: int) -> bool:
+    wal = target.with_name(target.name + "-wal")
+    folder = open_folder(database.parent)
+    try:
+        os.stat(database.name, dir_fd=folder, follow_symlinks=False)
+        for attempt in range(_ATTEMPTS):
+            before = _stamp(folder, database.name, _head(folder, f"{database.name}-wal"))
+            for old in (target, wal):
+                old.unlink(missing_ok=True)
+            _copy(folder, database.name, target, limit)
+            if before[0] is not None:
+                try:
+                    _copy(folder, f"{database.name}-wal", wal, limit)
+                except FileNotFoundError:
+                    continue
+            after = _stamp(folder, database.name, _head(folder, f"{database.name}-wal"))
+            if before == after:
+                return True
+            time.sleep(0.002 * attempt)
+    finally:
+        os.close(folder)
+    raise StoreFailed("a database keeps changing while it is copied", rule="copy")

@@ -1,0 +1,233 @@
+"""Marks: the family that shares them, and the wrappers that make them before outsiders' text flows."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sams_core.ambient import current_session
+from sams_core.backend import Backend
+from sams_core.errors import NoSession, PermissionDenied, SamsError, SessionClosed
+from sams_core.records import SessionKey, Source, now
+from sams_core.redaction import redact
+
+if TYPE_CHECKING:
+    from sams_core.session import AgentSession
+
+T = TypeVar("T")
+_CLIP = 200
+
+
+def make_source(kind: str, name: str, origin: str | None = None) -> Source:
+    """Return a source whose texts are redacted, one line and at most 200 characters.
+
+    Unlike everything else that is stored these texts are clipped, never refused: a mark must not
+    fail because of what it says.
+    """
+
+    def inert(text: object) -> str:
+        line = str(text)[: 4 * _CLIP].encode("utf-8", "backslashreplace").decode("utf-8")
+        return " ".join(redact(line).text.split())[:_CLIP]
+
+    return Source(kind, inert(name), None if origin is None else inert(origin), now())
+
+
+class Family:
+    """The marks of a session and all its children, as one process knows them.
+
+    Only what has been recorded is cached: a mark stays, so knowing of one saves a write, while a
+    family without marks is looked up each time. A mark that could not be recorded closes the family
+    in this process until it can be.
+    """
+
+    def __init__(self, backend: Backend, container: str, name: str) -> None:
+        self.backend, self.container, self.name = backend, container, name
+        self._recorded: set[tuple[str, str]] = set()
+        self._owed: list[Source] = []
+        self._lock = threading.RLock()
+
+    def mark(self, *sources: Source) -> None:
+        """Record sources durably; on failure raise `SessionClosed` and keep the family closed."""
+        with self._lock:
+            new = [
+                replace(s, first_seen=now())
+                for s in sources
+                if (s.kind, s.name) not in self._recorded
+            ]
+            if not new and not self._owed:
+                return
+            self._owed += new
+            self.settle()
+
+    def settle(self) -> None:
+        """Record what is owed; raises `SessionClosed` while that fails."""
+        if not self._owed:
+            return
+        with self._lock:
+            owed = list(self._owed)
+            try:
+                self.backend.add_sources(self.container, self.name, owed)
+            except SamsError as error:
+                raise SessionClosed(
+                    "a mark could not be recorded; the session is closed in this process until it is"
+                ) from error
+            self._recorded.update((s.kind, s.name) for s in owed)
+            del self._owed[: len(owed)]
+
+    def sources(self) -> tuple[Source, ...]:
+        """Return the recorded marks, and those that are still owed."""
+        return self.backend.sources(self.container, self.name) + tuple(self._owed)
+
+
+_families: weakref.WeakValueDictionary[tuple[str, str, str], Family] = weakref.WeakValueDictionary()
+_families_lock = threading.Lock()
+
+
+def family(backend: Backend, key: SessionKey) -> Family:
+    """Return this process's one object for the family, so that a failed mark closes all of it."""
+    name = (backend.location, key.container, key.family)
+    with _families_lock:
+        found = _families.get(name)
+        if found is None:
+            found = _families[name] = Family(backend, key.container, key.family)
+        return found
+
+
+def mark_call(bound: AgentSession | None, source: Source) -> None:
+    """Mark for a call that is about to start: the bound session, or whichever is ambient.
+
+    Raises `NoSession` where there is neither, and `PermissionDenied` (rule `foreign-run`) inside
+    another family's run, after both families have been marked.
+    """
+    ambient = current_session()
+    target = bound or ambient
+    if target is None:
+        raise NoSession("a tainting call needs an active session: with session.active(): ...")
+    target.family.mark(source)
+    check_family(target, ambient)
+
+
+def check_family(session: AgentSession, ambient: AgentSession | None) -> None:
+    """Refuse a session's use inside another family's run, marking both."""
+    if ambient is None or ambient.family is session.family:
+        return
+    source = make_source("binding", "used inside another session's run")
+    session.family.mark(source)
+    ambient.family.mark(source)
+    raise PermissionDenied("bound to another session than the one at work", rule="foreign-run")
+
+
+def wrap(obj: T, bound: AgentSession | None, reason: str | None) -> T:
+    """Return `obj` wrapped so that each call marks before it begins; see `AgentSession.tainting`."""
+    if isinstance(obj, type) or not callable(obj):
+        return _adapted(obj, bound, reason)
+    if inspect.isroutine(obj) or isinstance(obj, functools.partial):
+        return _wrapped(obj, obj, bound, reason)
+    if _only_callable(type(obj)):
+        return _wrapped(obj, type(obj).__call__, bound, reason)  # type: ignore[return-value]
+    return _adapted(obj, bound, reason)
+
+
+def _only_callable(kind: type) -> bool:
+    return not any(not name.startswith("_") for name in dir(kind))
+
+
+def _nature(obj: Any) -> Any:
+    while isinstance(obj, functools.partial):
+        obj = obj.func
+    return obj
+
+
+def _wrapped(
+    obj: Any, code: Any, bound: AgentSession | None, reason: str | None
+) -> Callable[..., Any]:
+    """Build a function of the same nature; `code` is what decides the nature."""
+    plain = _nature(obj)
+    if not inspect.isroutine(plain) and _only_callable(type(plain)):
+        code = type(plain).__call__
+    name = getattr(plain, "__name__", type(plain).__name__)
+    source = make_source("tool", name if reason is None else reason)
+    wrapper: Callable[..., Any]
+    if inspect.isasyncgenfunction(code):
+
+        async def wrapper(*args: Any, **kwargs: Any) -> Any:
+            mark_call(bound, source)
+            inner = obj(*args, **kwargs)
+            step = inner.asend(None)
+            try:
+                while True:
+                    try:
+                        item = await step
+                    except StopAsyncIteration:
+                        return
+                    try:
+                        sent = yield item
+                    except GeneratorExit:
+                        raise
+                    except BaseException as error:
+                        step = inner.athrow(error)
+                    else:
+                        step = inner.asend(sent)
+            finally:
+                await inner.aclose()
+
+    elif inspect.iscoroutinefunction(code):
+
+        async def wrapper(*args: Any, **kwargs: Any) -> Any:
+            mark_call(bound, source)
+            return await obj(*args, **kwargs)
+
+    elif inspect.isgeneratorfunction(code):
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            mark_call(bound, source)
+            return (yield from obj(*args, **kwargs))
+
+    else:
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            mark_call(bound, source)
+            return obj(*args, **kwargs)
+
+    if inspect.isroutine(plain):
+        functools.update_wrapper(wrapper, plain)
+    else:
+        functools.update_wrapper(wrapper, code)
+        wrapper.__doc__ = plain.__doc__
+    wrapper.__name__ = name
+    with suppress(TypeError, ValueError):  # some built-in functions publish none
+        setattr(wrapper, "__signature__", inspect.signature(obj))  # noqa: B010 - unknown to types
+    return wrapper
+
+
+def _adapted(obj: T, bound: AgentSession | None, reason: str | None) -> T:
+    """Let the adapter for the object's framework wrap it; found by entry point, imported on demand."""
+    roots = {cls.__module__.partition(".")[0] for cls in type(obj).__mro__}
+    words = [e.value for e in entry_points(group="sams.adapter_roots") if e.name in roots]
+    for found in entry_points(group="sams.adapters"):
+        if found.name in words:
+            module = importlib.import_module(found.value)
+            result: T = module.tainting(obj, bound, reason)
+            return result
+    raise TypeError(
+        "tainting() wraps functions, methods, partials and objects whose only public way in is "
+        "calling them. For a framework's tool or retriever install its extra "
+        "(pip install 'sams-adapters[...]'); otherwise wrap the function that fetches, or call "
+        "session.mark_tainted(reason) before the object is used"
+    )
+
+
+def tainting(obj: T, reason: str | None = None) -> T:
+    """Wrap `obj` for whichever session is active when it is called; see `AgentSession.tainting`.
+
+    A call outside any session raises `NoSession` before `obj` runs.
+    """
+    return wrap(obj, None, reason)
