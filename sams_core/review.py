@@ -14,6 +14,7 @@ from sams_core.errors import (
     NotFound,
     PermissionDenied,
     ReviewMismatch,
+    StoreFailed,
     VersionConflict,
 )
 from sams_core.flags import review_flags
@@ -322,8 +323,8 @@ class Owner:
     ) -> Entry:
         decision = Decision(change, outcome, self.name, change.digest, note, entry.date)
         published = self.backend.decide(scope, decision, entry, expected)
-        if published is None:
-            raise NotFound("that change has been decided otherwise", rule="not-open")
+        if published is None:  # the contract promises an entry for an entry
+            raise StoreFailed("the decision published nothing")
         return published
 
     def _publish_again(

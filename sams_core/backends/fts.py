@@ -9,8 +9,11 @@ from sams_core.search import parameters, search_sql, terms
 
 
 def partition(*parts: str) -> str:
-    """Return the token that keeps one part of a shared table from being seen from another."""
-    return "p" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+    """Return the token that keeps one part of a shared table from being seen from another.
+
+    It begins with two underscores, as no term of a text does, so no text can carry it.
+    """
+    return "__p" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
 
 
 def _values(path: str, description: str, content: str, token: str) -> tuple[str, str, str]:

@@ -6,7 +6,13 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from sams_core.errors import InvalidArguments, LimitExceeded, PermissionDenied, VersionConflict
+from sams_core.errors import (
+    InvalidArguments,
+    LimitExceeded,
+    NotFound,
+    PermissionDenied,
+    VersionConflict,
+)
 from sams_core.limits import Limits
 from sams_core.records import (
     Change,
@@ -204,9 +210,9 @@ def job_sources(read_by: dict[str, tuple[Source, ...]], job: str) -> tuple[Sourc
 
 
 def repeated(earlier: Decision, again: Decision, history: Iterable[Entry]) -> Entry | None:
-    """Return what the first decision published, or None if this one differs from it."""
+    """Return what the first decision published; raises `NotFound` if this one differs from it."""
     if (earlier.outcome, earlier.digest) != (again.outcome, again.digest):
-        return None
+        raise NotFound(f"that change is not open any more: {earlier.outcome}", rule="not-open")
     return next((e for e in history if e.change_id == earlier.change.id), None)
 
 

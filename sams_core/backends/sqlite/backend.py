@@ -293,12 +293,13 @@ class SQLiteBackend:
     def standing(self, container: str, change_id: str) -> Standing | None:
         """See `Backend.standing`."""
         curated, spool = self._curated(container), self._spool(container)
-        decision = curated.decision(change_id)
-        if decision is not None:
-            return Standing(with_base(decision.change, curated), decision.outcome, decision)
         names = spool.names()
         name = next((n for n in names if n.id == change_id), None)
         change = spool.read(name) if name is not None else None
+        # In this order: a decided change leaves the queue only after its decision is there to be read.
+        decision = curated.decision(change_id)
+        if decision is not None:
+            return Standing(with_base(decision.change, curated), decision.outcome, decision)
         if name is None or change is None:
             return None
         successor = curated.closed_by(change_id)
