@@ -77,10 +77,10 @@ class AgentSession:
             raise InvalidArguments('user: "insider", "outsider" or None')
         if observed not in (None, "by-hand"):
             raise InvalidArguments('observed: "by-hand" or None')
-        self._open(backend, check_id(session_id, "session_id"), agent, assigned, observed)
         if require_separation:
-            backend.check_separation(assigned)
+            backend.check_separation(check_assigned(assigned))
             backend.check_separation(ORG)
+        self._open(backend, check_id(session_id, "session_id"), agent, assigned, observed)
         if user != "insider":
             name = USER_OUTSIDER if user == "outsider" else USER_UNDECLARED
             self.family.mark(make_source("user", name))

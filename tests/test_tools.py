@@ -165,6 +165,18 @@ def test_a_replay_tells_what_became_of_the_change(
     assert owner.changes(ACME) == []
 
 
+def test_a_replay_of_a_superseded_write_stores_nothing_after_its_successor_was_decided(
+    session: AgentSession, owner: Owner
+) -> None:
+    first = write(session, "assigned", "p", "m1:c1")
+    write(session, "assigned", "p", "m1:c2", content="second")
+    (change,) = owner.changes(ACME)
+    owner.accept(ACME, change.id, change.digest)
+    again = write(session, "assigned", "p", "m1:c1")
+    assert (again["state"], again["change_id"]) == ("superseded", first["change_id"])
+    assert owner.changes(ACME) == []
+
+
 def test_a_replay_in_the_run_scope_stores_once(session: AgentSession, owner: Owner) -> None:
     first = write(session, "run", "n", "m1:c1")
     assert write(session, "run", "n", "m1:c1") == first

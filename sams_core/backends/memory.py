@@ -52,6 +52,7 @@ class _Container:
     pins: dict[tuple[str, int, int], Pin] = field(default_factory=dict)
     spool: dict[str, tuple[Change, str]] = field(default_factory=dict)  # id -> change, writer
     decisions: dict[str, Decision] = field(default_factory=dict)
+    closed: dict[str, str] = field(default_factory=dict)  # superseded id -> the decided one
     notes: dict[tuple[str, str], Entry] = field(default_factory=dict)
     note_replays: dict[str, Receipt] = field(default_factory=dict)
     read_by: dict[str, tuple[Source, ...]] = field(default_factory=dict)  # dreaming jobs
@@ -152,6 +153,8 @@ class MemoryBackend:
                 first = self.standing(container, change_id)
                 if first is not None:
                     return first
+                if change_id in at.closed:
+                    return stamp.forgotten(draft, change_id, at.closed[change_id])
             stamp.check_base(draft.base_version, at.current(draft.path))
             opened = self._open(at)
             own = [c for c, by in at.spool.values() if by == writer]
@@ -306,9 +309,8 @@ class MemoryBackend:
                 return None
             change = at.spool[change_id][0]
             later = [c for c, _ in at.spool.values() if change_id in c.supersedes]
-            closed = [d.change for d in at.decisions.values() if change_id in d.change.supersedes]
-            if later or closed:
-                return Standing(change, "superseded", None, [*closed, *later][-1].id)
+            if later:
+                return Standing(change, "superseded", None, later[-1].id)
             return Standing(change, "open")
 
     def decide(
@@ -322,8 +324,10 @@ class MemoryBackend:
                 return stamp.repeated(earlier, decision, self.history(container, change.path))
             published = None if entry is None else self.publish(container, entry, expected)
             at.decisions[change.id] = decision
-            for gone in (change.id, *change.supersedes):
+            at.spool.pop(change.id, None)
+            for gone in change.supersedes:
                 at.spool.pop(gone, None)
+                at.closed[gone] = change.id
             return published
 
     def publish(self, container: str, entry: Entry, expected: int) -> Entry:

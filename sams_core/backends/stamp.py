@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from sams_core.backend import Standing
 from sams_core.errors import (
     InvalidArguments,
     LimitExceeded,
@@ -52,7 +53,6 @@ def make_change(
 
     A superseded text's marks stay, its flags stay once a rule, as `superseded <field>`.
     """
-    check_base(draft.base_version, base)
     flags = list(draft.flags)
     supersedes: list[str] = []
     for old in replaced:
@@ -85,6 +85,11 @@ def make_change(
         base_digest=base.digest if base is not None else None,
         base=base,
     )
+
+
+def forgotten(draft: Draft, change_id: str, successor: str) -> Standing:
+    """Return the standing of a replayed change whose successor was decided: its own text is gone."""
+    return Standing(make_change(draft, change_id, (), None, ()), "superseded", None, successor)
 
 
 def check_base(expected: int, base: Entry | None) -> None:

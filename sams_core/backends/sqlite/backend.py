@@ -147,6 +147,9 @@ class SQLiteBackend:
             first = self.standing(container, change_id)
             if first is not None:
                 return first
+            successor = curated.closed_by(change_id)
+            if successor is not None:
+                return stamp.forgotten(draft, change_id, successor)
         base = curated.read(draft.path)
         stamp.check_base(draft.base_version, base)
         names = spool.names()

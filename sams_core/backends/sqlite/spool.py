@@ -68,6 +68,9 @@ class Name:
     id: str
 
 
+_Count = Annotated[int, Field(ge=0, le=2**53 - 1)]
+
+
 class _Loose(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
 
@@ -82,8 +85,8 @@ class _Source(_Loose):
 class _Flag(_Loose):
     rule: Annotated[str, Field(max_length=60)]
     field: Annotated[str, Field(max_length=60)]
-    start: Annotated[int, Field(ge=0)]
-    end: Annotated[int, Field(ge=0)]
+    start: _Count
+    end: _Count
     why: Annotated[str, Field(max_length=300)]
 
 
@@ -92,7 +95,7 @@ class _Document(_Loose):
     scope: Annotated[str, Field(max_length=220)]
     path: Annotated[str, Field(max_length=96)]
     kind: Literal["write", "proposal"]
-    base_version: Annotated[int, Field(ge=0)]
+    base_version: _Count
     flags: Annotated[list[_Flag], Field(max_length=5_000)]
     sources: Annotated[list[_Source], Field(max_length=1_000)]
     description: str
@@ -102,7 +105,7 @@ class _Document(_Loose):
     supersedes: Annotated[list[str], Field(max_length=1_000)]
     rationale: str
     evidence: list[str]
-    occurrences: Annotated[int, Field(ge=1)]
+    occurrences: _Count
     date: Annotated[str, Field(max_length=40)]
     base_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None
 
