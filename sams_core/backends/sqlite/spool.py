@@ -105,7 +105,7 @@ class _Document(_Loose):
     supersedes: Annotated[list[str], Field(max_length=1_000)]
     rationale: str
     evidence: list[str]
-    occurrences: _Count
+    occurrences: Annotated[int, Field(ge=1, le=2**53 - 1)]
     date: Annotated[str, Field(max_length=40)]
     base_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None
 
