@@ -9,7 +9,6 @@ tasks started inside with a copied context) it counts until its block ends.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import os
 import sys
@@ -29,8 +28,9 @@ _SET_UP_BY = frozenset({"contextlib", "_pytest.fixtures"})
 
 
 def _here() -> tuple[int, int | None]:
+    asyncio = sys.modules.get("asyncio")  # where nobody has imported it there is no task
     try:
-        task = asyncio.current_task()
+        task = asyncio.current_task() if asyncio is not None else None
     except RuntimeError:
         task = None
     return threading.get_ident(), None if task is None else id(task)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Mapping
@@ -166,6 +165,8 @@ async def acall(
     A thread costs about 140 us, a read by key about 10: reads run here unless they would have to
     wait for a lock, all else in a thread.
     """
+    import asyncio  # here, because it takes longer to import than all of this package's own code
+
     if name not in _HOPS:
         with session.backend.inline_reads() as possible:
             if possible:
