@@ -49,41 +49,53 @@ def make_change(
     base: Entry | None,
     replaced: Sequence[Change],
 ) -> Change:
-    """Return the immutable change for a draft, carrying what it supersedes.
-
-    A superseded text's marks stay, its flags stay once a rule, as `superseded <field>`.
-    """
-    flags = list(draft.flags)
-    supersedes: list[str] = []
-    for old in replaced:
-        supersedes += [*old.supersedes, old.id]
-        for flag in old.flags:
-            field = (
-                flag.field if flag.field.startswith("superseded ") else f"superseded {flag.field}"
-            )
-            flags.append(Flag(flag.rule, field, 0, 0, flag.why))
-    marks = merge_sources((*(s for old in replaced for s in old.sources), *sources))
-    return Change(
+    """Return the immutable change for a draft, carrying what it supersedes."""
+    change = Change(
         id=change_id,
         scope=draft.scope,
         path=draft.path,
         kind=draft.kind,
         base_version=draft.base_version,
-        flags=tuple(dict.fromkeys(flags)),
-        sources=marks,
-        tainted=bool(marks),
+        flags=draft.flags,
+        sources=sources,
+        tainted=bool(sources),
         digest="",
         description=draft.description,
         content=draft.content,
         author=draft.key.agent,
         source_session=draft.key.session_id if draft.kind == "write" else None,
-        supersedes=tuple(dict.fromkeys(supersedes)),
         rationale=draft.rationale,
         evidence=draft.evidence,
         occurrences=draft.occurrences,
         date=now(),
         base_digest=base.digest if base is not None else None,
         base=base,
+    )
+    return absorb(change, replaced)
+
+
+def absorb(change: Change, replaced: Sequence[Change]) -> Change:
+    """Return a change that also answers for others by its writer for its path.
+
+    A superseded text's marks stay; its flags stay once a rule, as `superseded <field>`.
+    """
+    if not replaced:
+        return change
+    flags = list(change.flags)
+    supersedes: list[str] = []
+    for old in replaced:
+        supersedes += [*old.supersedes, old.id]
+        for flag in old.flags:
+            again = flag.field.startswith("superseded ")
+            field = flag.field if again else f"superseded {flag.field}"
+            flags.append(Flag(flag.rule, field, 0, 0, flag.why))
+    marks = merge_sources((*(s for old in replaced for s in old.sources), *change.sources))
+    return replace(
+        change,
+        flags=tuple(dict.fromkeys(flags)),
+        sources=marks,
+        tainted=bool(marks),
+        supersedes=tuple(dict.fromkeys((*supersedes, *change.supersedes))),
     )
 
 

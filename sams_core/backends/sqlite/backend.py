@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
@@ -19,10 +20,9 @@ from sams_core.backends.sqlite.runs import Runs
 from sams_core.backends.sqlite.spool import (
     Name,
     Spool,
-    actor_of,
     agent_part,
     path_part,
-    writer_of,
+    spool_of,
 )
 from sams_core.errors import InvalidArguments, StoreFailed
 from sams_core.limits import Limits
@@ -104,7 +104,7 @@ class SQLiteBackend:
                 return runs.known(family=key.family, scope=f"run:{key.session_id}")
             return (
                 runs.known(family=key.family, scope=None)
-                or bool(self._spool(key.container).of(key, "write"))
+                or bool(spool_of(key, "write", self._spool(key.container).names()))
                 or self._curated(key.container).knows_family(key.family)
             )
 
@@ -134,7 +134,9 @@ class SQLiteBackend:
         ledger = self._ledger(container)
         replay = change_id_for(ledger.salt(family), draft.replay) if draft.replay else None
         self.folders.make(container, RUNS)
-        spooled = sum(name.size for name in self._spool(container).of(draft.key, "write"))
+        spooled = sum(
+            name.size for name in spool_of(draft.key, "write", self._spool(container).names())
+        )
         return self._runs(container).write(draft, replay, lambda: ledger.sources(family), spooled)
 
     def submit(self, draft: Draft) -> Standing:
@@ -153,8 +155,8 @@ class SQLiteBackend:
         base = curated.read(draft.path)
         stamp.check_base(draft.base_version, base)
         names = spool.names()
-        previous = self._open_own(container, key, draft.kind, draft.path, names)
-        self._check_counts(draft, names, spool.of(key, draft.kind, names), replaces=bool(previous))
+        previous = self._open_own(key, draft.kind, draft.path, names)
+        self._check_counts(draft, names, spool_of(key, draft.kind, names), replaces=bool(previous))
         if draft.kind == "proposal":
             sources = stamp.job_sources(self._read_by.get(container, {}), key.session_id)
         else:
@@ -187,30 +189,38 @@ class SQLiteBackend:
             open_agent=len({(n.writer, n.path) for n in names if n.agent == agent}) - less,
         )
 
-    def _open_own(
-        self, container: str, key: SessionKey, kind: str, path: str, names: list[Name]
-    ) -> list[Change]:
-        """Return the writer's open changes for a path, oldest first; a race can leave two."""
+    def _open(self, container: str, names: list[Name]) -> list[Change]:
+        """Return the open changes among files, oldest first: of a writer and path the newest.
+
+        Rewrites that raced didn't name each other; the newest answers for them all the same.
+        """
         spool = self._spool(container)
-        part = path_part(path)
-        mine = [name for name in spool.of(key, kind, names) if name.path == part]
-        gone = self._curated(container).closed([name.id for name in mine])
-        found: list[Change] = []
-        for name in reversed(
-            mine
-        ):  # the newest names what it superseded: the rest needs no reading
-            if name.id not in gone:
+        closed = self._curated(container).closed([name.id for name in names])
+        gone: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        found: list[tuple[tuple[str, str], Change]] = []
+        for name in reversed(names):  # the newest names what it superseded: that needs no reading
+            group = (name.writer, name.path)
+            if name.id not in closed and name.id not in gone[group]:
                 change = spool.read(name)
-                if change is not None and change.path == path:
-                    gone.update(change.supersedes)
-                    found.append(change)
-        return found[::-1]
+                if change is not None:
+                    gone[group].update(change.supersedes)
+                    found.append((group, change))
+        newest: dict[tuple[str, str], Change] = {}
+        rest: defaultdict[tuple[str, str], list[Change]] = defaultdict(list)
+        for group, change in found:
+            if change.id not in gone[group] and newest.setdefault(group, change) is not change:
+                rest[group].insert(0, change)
+        changes = [stamp.absorb(change, rest[group]) for group, change in newest.items()]
+        return [with_base(change, self._curated(container)) for change in reversed(changes)]
+
+    def _open_own(self, key: SessionKey, kind: str, path: str, names: list[Name]) -> list[Change]:
+        mine = [name for name in spool_of(key, kind, names) if name.path == path_part(path)]
+        return [change for change in self._open(key.container, mine) if change.path == path]
 
     def own_change(self, key: SessionKey, path: str) -> Change | None:
         """See `Backend.own_change`."""
         names = self._spool(key.container).names()
-        found = self._open_own(key.container, key, "write", path, names)
-        return found[-1] if found else None
+        return next(iter(self._open_own(key, "write", path, names)), None)
 
     # Reading.
 
@@ -280,18 +290,7 @@ class SQLiteBackend:
 
     def changes(self, container: str) -> list[Change]:
         """See `Backend.changes`."""
-        curated, spool = self._curated(container), self._spool(container)
-        names = spool.names()
-        closed = curated.closed([name.id for name in names])
-        found = list(spool.read_all([name for name in names if name.id not in closed]))
-        gone = {
-            (_writer(change), change.path, old) for change in found for old in change.supersedes
-        }
-        return [
-            with_base(change, curated)
-            for change in found
-            if (_writer(change), change.path, change.id) not in gone
-        ]
+        return self._open(container, self._spool(container).names())
 
     def standing(self, container: str, change_id: str) -> Standing | None:
         """See `Backend.standing`."""
@@ -305,15 +304,12 @@ class SQLiteBackend:
             return Standing(with_base(decision.change, curated), decision.outcome, decision)
         if name is None or change is None:
             return None
-        successor = curated.closed_by(change_id)
-        if successor is None:
-            later = [n for n in names if (n.writer, n.path) == (name.writer, name.path)]
-            for other in spool.read_all([n for n in reversed(later) if n.id != change_id]):
-                if change_id in other.supersedes and other.path == change.path:
-                    successor = other.id
-                    break
-        state: State = "superseded" if successor else "open"
-        return Standing(with_base(change, curated), state, None, successor)
+        group = [n for n in names if (n.writer, n.path) == (name.writer, name.path)]
+        current = next(iter(self._open(container, group)), None)
+        if current is not None and current.id == change_id:
+            return Standing(current, "open")
+        successor = current.id if current is not None else curated.closed_by(change_id)
+        return Standing(with_base(change, curated), "superseded", None, successor)
 
     def decide(
         self, container: str, decision: Decision, entry: Entry | None, expected: int
@@ -381,7 +377,3 @@ class SQLiteBackend:
     def close(self) -> None:
         """See `Backend.close`."""
         self._pool.close()
-
-
-def _writer(change: Change) -> str:
-    return writer_of(change.kind, actor_of(change))

@@ -15,7 +15,6 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -190,20 +189,6 @@ class Spool:
         finally:
             os.close(folder)
 
-    def read_all(self, names: list[Name]) -> Iterator[Change]:
-        """Yield the changes of several files, leaving out what isn't a change."""
-        try:
-            folder = open_folder(self.folder)
-        except OSError:
-            return
-        try:
-            for name in names:
-                change = self._read(folder, name)
-                if change is not None:
-                    yield change
-        finally:
-            os.close(folder)
-
     def _read(self, folder: int, name: Name) -> Change | None:
         try:
             with os.fdopen(open_regular(name.file, folder, _LARGEST), "rb") as file:
@@ -275,7 +260,8 @@ class Spool:
         finally:
             os.close(folder)
 
-    def of(self, key: SessionKey, kind: str, names: list[Name] | None = None) -> list[Name]:
-        """Return the names of a family's writes or a job's proposals."""
-        writer = writer_of(kind, key.family if kind == "write" else key.session_id)
-        return [n for n in (self.names() if names is None else names) if n.writer == writer]
+
+def spool_of(key: SessionKey, kind: str, names: list[Name]) -> list[Name]:
+    """Return the names of a family's writes or a job's proposals."""
+    writer = writer_of(kind, key.family if kind == "write" else key.session_id)
+    return [name for name in names if name.writer == writer]
