@@ -2,9 +2,11 @@
 
 A context variable alone leaks. A streaming generator that enters a block and is then abandoned leaves
 the variable set on its consumer's thread; one that is driven by several threads finds it unset in the
-second. So an activation entered by a generator counts, on the thread and task that entered it, only
-while that generator is on the call stack, and counts there in every context; elsewhere (threads and
-tasks started inside with a copied context) it counts until its block ends.
+second. So an activation that is entered while a generator runs is bound to that generator: where it was
+entered it counts only while the generator is on the call stack, and there in every context. Elsewhere,
+in threads and tasks that copied the context, it counts while a plain generator runs, and until its block
+ends for an asynchronous one. Any other activation counts wherever its context was copied to, until its
+block ends.
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ import inspect
 import os
 import sys
 import threading
+import weakref
 from contextvars import ContextVar, Token
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 from sams_core.errors import PermissionDenied
+from sams_core.locks import ForkSafeLock
 
 if TYPE_CHECKING:
     from sams_core.session import AgentSession
@@ -40,17 +44,17 @@ def _module(frame: FrameType | None) -> object:
     return None if frame is None else frame.f_globals.get("__name__")
 
 
-def _owner(frame: FrameType | None) -> FrameType | None:
-    """Return the generator frame that holds the block, None if it is held by anything else."""
+def _holder(frame: FrameType | None) -> FrameType | None:
+    """Return the nearest generator frame on whose stack the block is entered, if there is one."""
     while frame is not None:
-        if _module(frame) == "contextlib":
-            frame = frame.f_back
-        elif not frame.f_code.co_flags & _GENERATOR:
-            return None
-        elif _module(frame.f_back) in _SET_UP_BY:
-            frame = frame.f_back if _module(frame.f_back) == "contextlib" else None
-        else:
-            return frame
+        flags = frame.f_code.co_flags
+        if flags & _GENERATOR and not flags & inspect.CO_ITERABLE_COROUTINE:
+            driver = _module(frame.f_back)
+            if driver not in _SET_UP_BY:
+                return frame
+            if driver != "contextlib":
+                return None
+        frame = frame.f_back
     return None
 
 
@@ -60,7 +64,7 @@ class Activation:
     def __init__(self, session: AgentSession, observer: str | None = None) -> None:
         self.session, self.observer = session, observer
         self.alive = False
-        self._frame: FrameType | None = None
+        self.frame: FrameType | None = None
         self._entered: tuple[int, int | None] = (0, None)
         self._token: Token[Activation | None] | None = None
         self._outer: Activation | None = None
@@ -68,25 +72,30 @@ class Activation:
     def _enter(self, frame: FrameType | None) -> AgentSession:
         if self.alive or self._token is not None:
             raise PermissionDenied("an activation is used once", rule="activation-reused")
-        self._frame, self._entered = _owner(frame), _here()
+        self.frame, self._entered = _holder(frame), _here()
         self._outer = current_activation()
         self.alive = True
         with _lock:
-            _live[id(self)] = self
+            _live.add(self)
+            if self.frame is not None:
+                _held.setdefault(id(self.frame), []).append(self)
         self._token = _ambient.set(self)
         return self.session
 
     def _leave(self) -> None:
         self.alive = False
-        self._frame = None
         with _lock:
-            _live.pop(id(self), None)
+            _live.discard(self)
+            held = _held.get(id(self.frame), [])
+            if self in held:
+                held.remove(self)
+            if self.frame is not None and not held:
+                _held.pop(id(self.frame), None)
+        self.frame = None
         if self._token is not None and _ambient.get() is self:
             try:
                 _ambient.reset(self._token)
-            except (
-                ValueError
-            ):  # left in another context than entered: the flag above is what counts
+            except ValueError:  # left in another context than entered; `alive` is what counts
                 _ambient.set(self._outer)
 
     def __enter__(self) -> AgentSession:
@@ -112,10 +121,17 @@ class Activation:
         self._leave()
 
     def effective(self) -> bool:
-        """Tell whether code that runs here runs inside the block."""
+        """Tell whether code that runs here, with a context from inside, runs inside the block."""
+        frame = self.frame
         if not self.alive:
             return False
-        return self._frame is None or _here() != self._entered or _innermost([self]) is self
+        if frame is None:
+            return True
+        if _here() == self._entered:
+            return _on_stack() is self
+        if frame.f_code.co_flags & inspect.CO_ASYNC_GENERATOR:
+            return True
+        return frame.f_back is not None  # a generator that waits for its consumer has no caller
 
     def within(self, other: Activation) -> bool:
         """Tell whether this block was entered inside `other`'s."""
@@ -126,18 +142,18 @@ class Activation:
 
 
 _ambient: ContextVar[Activation | None] = ContextVar("sams_session", default=None)
-_live: dict[int, Activation] = {}
-_lock = threading.Lock()
+_live: weakref.WeakSet[Activation] = weakref.WeakSet()
+_held: dict[int, list[Activation]] = {}  # by the id of the frame that holds them
+_lock = ForkSafeLock()
 
 
-def _innermost(activations: list[Activation]) -> Activation | None:
-    """Return the one whose generator runs nearest on this call stack."""
-    held = {id(a._frame): a for a in activations if a._frame is not None}
-    frame: FrameType | None = sys._getframe(1) if held else None
+def _on_stack() -> Activation | None:
+    """Return the innermost activation whose generator runs on this call stack."""
+    frame: FrameType | None = sys._getframe(1) if _held else None
     while frame is not None:
-        found = held.get(id(frame))
-        if found is not None:
-            return found
+        found = _held.get(id(frame))
+        if found:
+            return found[-1]
         frame = frame.f_back
     return None
 
@@ -147,12 +163,20 @@ def current_activation() -> Activation | None:
     inherited = _ambient.get()
     while inherited is not None and not inherited.effective():
         inherited = inherited._outer
-    with _lock:
-        live = list(_live.values())
-    running = _innermost(live)
+    running = _on_stack()
     if running is None or (inherited is not None and inherited.within(running)):
         return inherited
     return running
+
+
+def _keep_only_this_thread() -> None:
+    """After a fork the parent's other threads, and what they had active, don't exist here."""
+    for activation in list(_live):
+        if activation._entered[0] != threading.get_ident():
+            activation._leave()
+
+
+os.register_at_fork(after_in_child=_keep_only_this_thread)
 
 
 def current_session() -> AgentSession | None:
@@ -167,7 +191,7 @@ def refuse_beside_agent() -> None:
     That is any live activation in any thread, or a session named in the environment variable
     `SAMS_SESSION`, which launchers of agents' subprocesses set; it is read at each call.
     """
-    if _live or os.environ.get("SAMS_SESSION"):
+    if any(activation.alive for activation in list(_live)) or os.environ.get("SAMS_SESSION"):
         raise PermissionDenied(
             "owner verbs are refused while an agent session is at work in this process or named "
             "in SAMS_SESSION",

@@ -1,8 +1,10 @@
-"""Every size and count that is refused above its limit, in one place."""
+"""Every size and count that is refused above its limit, and the check of a text against one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from sams_core.errors import InvalidArguments, LimitExceeded
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,36 @@ class Limits:
     container_open: int = 10_000
     agent_share: float = 0.2
     family_sources: int = 100
+    flags: int = 2_000
     page: int = 100
     hits: int = 20
     handles: int = 5
     copy_bytes: int = 512_000_000
+
+
+# What str.splitlines takes for a line break; a one-line field must be one line to every reader.
+_BREAKS = frozenset("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
+
+
+def check_text(value: object, what: str, *, limit: int, unit: str, one_line: bool = False) -> str:
+    """Return `value` if it is text within `limit` (`bytes` of UTF-8 or `characters`).
+
+    The number of code points is compared first, so that an oversized text is refused before it is
+    scanned or copied. Raises `LimitExceeded`, or `InvalidArguments` for a non-string, a lone
+    surrogate or, with `one_line`, a line break.
+    """
+    if not isinstance(value, str):
+        raise InvalidArguments(f"{what}: text is needed", rule="text")
+    if len(value) > limit:
+        raise LimitExceeded(f"{what}, {unit}", limit, len(value))
+    try:
+        size = len(value.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise InvalidArguments(
+            f"{what}: not valid Unicode (a lone surrogate)", rule="text"
+        ) from None
+    if unit == "bytes" and size > limit:
+        raise LimitExceeded(f"{what}, {unit}", limit, size)
+    if one_line and not _BREAKS.isdisjoint(value):
+        raise InvalidArguments(f"{what}: one line, without line breaks", rule="text")
+    return value

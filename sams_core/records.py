@@ -59,13 +59,18 @@ class Flag(Record):
     why: str
 
 
+# What changes while a version stays the same version, and the digest itself.
+_OUTSIDE_THE_DIGEST = ("digest", "status", "pending", "handle", "ended", "ended_by")
+
+
 @dataclass(frozen=True)
 class Entry(Record):
     """One version of one piece of memory.
 
     `tainted` says that it is labelled: outsiders influenced it, `sources` say how. `act` is what
     published this version, `decided_by` who did, `why` the reason they gave, `based_on` the digest
-    of the version or the change it was made from.
+    of the version or the change it was made from; `ended` and `ended_by` tell when and by whom it
+    stopped being served.
     """
 
     scope: str
@@ -88,6 +93,8 @@ class Entry(Record):
     based_on: str | None = None
     change_id: str | None = None
     handle: str | None = None
+    ended: str | None = None
+    ended_by: str | None = None
 
     def with_pending(self, pending: Entry | None) -> Entry:
         """Return the entry beside the family's own open change."""
@@ -96,9 +103,7 @@ class Entry(Record):
     def sealed(self) -> Entry:
         """Return the entry with the digest over scope, path, version, text, label and provenance."""
         covered = {
-            name: value
-            for name, value in self.to_dict().items()
-            if name not in ("digest", "status", "pending", "handle")
+            name: value for name, value in self.to_dict().items() if name not in _OUTSIDE_THE_DIGEST
         }
         return replace(self, digest=digest("entry", covered))
 
@@ -207,7 +212,7 @@ class SessionKey(Record):
 class Draft(Record):
     """A text on its way into a backend: screened, but not yet stamped with sources, id or date.
 
-    `replay` recognises a repeated tool call; `actor` is the session, or the dreaming job's key.
+    `replay` recognises a repeated tool call. A dreaming job's key carries its id as session and agent.
     """
 
     key: SessionKey

@@ -18,11 +18,13 @@ from sams_core.errors import (
     VersionConflict,
 )
 from sams_core.flags import review_flags
+from sams_core.limits import check_text
 from sams_core.records import Act, Change, Decision, Entry, Source, now
+from sams_core.redaction import redact
 from sams_core.scopes import check_container, check_id, check_path, is_handle
-from sams_core.screen import check_name, check_text, clean, screen
+from sams_core.screen import check_name, clean, screen
 
-_NO_ENTRY: tuple[Source, ...] = ()
+_UNLABELLED: tuple[Source, ...] = ()
 
 
 def present(change: Change) -> Change:
@@ -81,8 +83,17 @@ class Owner:
         why = self._why(endorse) if endorse is not None else None
         standing = self._standing(scope, change_id)
         if standing.decision is not None:
-            return self._again(scope, standing, digest, "accepted")
+            entry = self._again(scope, standing, digest, "accepted")
+            if why is not None and entry.tainted:
+                raise NotFound("accepted without endorsement: endorse the entry", rule="not-open")
+            return entry
         change = self._reviewed(scope, standing, digest)
+        if any(redact(text).text != text for text in (change.description, change.content)):
+            raise PermissionDenied(
+                "a secret in it was not redacted, so no session of this package wrote it; reject it "
+                "or write your own wording based on it",
+                rule="unredacted",
+            )
         if change.base is None or change.base.tainted:
             pass
         elif change.tainted and why is None:
@@ -91,7 +102,7 @@ class Owner:
                 "see; endorse it with a reason or reject it",
                 rule="would-hide-trusted",
             )
-        sources = change.sources if why is None else _NO_ENTRY
+        sources = change.sources if why is None else _UNLABELLED
         entry = self._entry(
             scope, change.path, change.description, change.content, sources, "accept", why
         )
@@ -135,7 +146,7 @@ class Owner:
             raise ReviewMismatch(_text(digest), entry.digest)
         if not entry.tainted:
             raise InvalidArguments("the entry carries no label", rule="not-labelled")
-        return self._publish_again(entry, entry, _NO_ENTRY, "endorse", why)
+        return self._publish_again(entry, entry, _UNLABELLED, "endorse", why)
 
     def get(self, scope: str, path: str) -> Entry | None:
         """Return the active entry at a path or handle, labelled or not; None if there is none."""
@@ -146,7 +157,7 @@ class Owner:
         """Return every version of a path with its provenance, oldest first."""
         self._check(scope)
         if is_handle(path):
-            return self.backend.history(scope, self._active(scope, path).path)
+            path = self._active(scope, path).path
         return self.backend.history(scope, check_path(path))
 
     def write(
@@ -187,14 +198,19 @@ class Owner:
             entry = self._entry(scope, path, *texts, change.sources, "edit", None)
             entry = replace(entry, based_on=change.digest, change_id=change.id)
             return self._decide(scope, change, "edited", "", entry, expected)
-        base = self.backend.read(scope, scope, path)
+        over = self.backend.read(scope, scope, path)
+        base = over if over is not None and over.tainted else None
+        sources = base.sources if base is not None else _UNLABELLED
         if based_on is not None:
             base = self.backend.version_with(scope, based_on)
             if base is None:
                 raise NotFound("no version has that digest, no change that id")
-        elif base is not None and not base.tainted:
-            base = None
-        sources = base.sources if base is not None else _NO_ENTRY
+            # An older version of this path may be chosen over a labelled one; another path's text,
+            # labelled or not, doesn't clear the label of what it is written over.
+            if base.path == path:
+                sources = base.sources
+            else:
+                sources = tuple(dict.fromkeys((*base.sources, *sources)))
         entry = self._entry(scope, path, *texts, sources, "write", None)
         entry = replace(entry, based_on=base.digest if base is not None else None)
         return self.backend.publish(scope, entry, expected)

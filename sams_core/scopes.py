@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TypeGuard
 
 from sams_core.errors import InvalidArguments, ScopeError
 
@@ -46,9 +47,9 @@ def check_path(value: object) -> str:
     return value
 
 
-def is_handle(path: str) -> bool:
+def is_handle(path: object) -> TypeGuard[str]:
     """Tell whether `path` is the handle under which a labelled entry is listed."""
-    return _HANDLE.fullmatch(path) is not None
+    return isinstance(path, str) and _HANDLE.fullmatch(path) is not None
 
 
 def check_container(value: object) -> str:

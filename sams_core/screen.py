@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sams_core.errors import InvalidArguments, LimitExceeded
+from sams_core.errors import InvalidArguments
 from sams_core.flags import review_flags
-from sams_core.limits import Limits
+from sams_core.limits import Limits, check_text
 from sams_core.records import Flag
 from sams_core.redaction import redact
-
-# What str.splitlines takes for a line break; a one-line field must be one line to every reader.
-_BREAKS = frozenset("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
 
 
 @dataclass(frozen=True)
@@ -21,30 +18,6 @@ class Screened:
     description: str
     content: str
     flags: tuple[Flag, ...]
-
-
-def check_text(value: object, what: str, *, limit: int, unit: str, one_line: bool = False) -> str:
-    """Return `value` if it is text within `limit` (`bytes` of UTF-8 or `characters`).
-
-    The number of code points is compared first, so that an oversized text is refused before it is
-    scanned or copied. Raises `LimitExceeded`, or `InvalidArguments` for a non-string, a lone
-    surrogate or, with `one_line`, a line break.
-    """
-    if not isinstance(value, str):
-        raise InvalidArguments(f"{what}: text is needed", rule="text")
-    if len(value) > limit:
-        raise LimitExceeded(f"{what}, {unit}", limit, len(value))
-    try:
-        size = len(value.encode("utf-8"))
-    except UnicodeEncodeError:
-        raise InvalidArguments(
-            f"{what}: not valid Unicode (a lone surrogate)", rule="text"
-        ) from None
-    if unit == "bytes" and size > limit:
-        raise LimitExceeded(f"{what}, {unit}", limit, size)
-    if one_line and not _BREAKS.isdisjoint(value):
-        raise InvalidArguments(f"{what}: one line, without line breaks", rule="text")
-    return value
 
 
 def check_name(value: str, what: str) -> str:
@@ -58,7 +31,9 @@ def check_name(value: str, what: str) -> str:
 
 def clean(value: str, what: str, *, limit: int, one_line: bool = True) -> str:
     """Check and redact a short text of a person or a job; raises as `check_text`."""
-    return redact(check_text(value, what, limit=limit, unit="characters", one_line=one_line)).text
+    checked = check_text(value, what, limit=limit, unit="characters", one_line=one_line)
+    redacted = redact(checked).text
+    return check_text(redacted, what, limit=limit, unit="characters", one_line=one_line)
 
 
 def screen(description: object, content: object, limits: Limits) -> Screened:

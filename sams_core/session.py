@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
+import itertools
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar
 
 from sams_core import context, tools
-from sams_core.ambient import Activation, current_activation
+from sams_core.ambient import Activation, current_activation, current_session
 from sams_core.backend import Backend, Row
 from sams_core.errors import (
     InvalidArguments,
@@ -17,6 +17,8 @@ from sams_core.errors import (
     PermissionDenied,
     ScopeError,
 )
+from sams_core.limits import check_text
+from sams_core.locks import ForkSafeLock
 from sams_core.records import Change, Draft, Entry, Listing, Page, Receipt, SessionKey, Source
 from sams_core.scopes import (
     ORG,
@@ -28,7 +30,7 @@ from sams_core.scopes import (
     related,
     run_scope,
 )
-from sams_core.screen import check_name, check_text, screen
+from sams_core.screen import check_name, screen
 from sams_core.taint import check_family, family, make_source, wrap
 
 T = TypeVar("T")
@@ -44,7 +46,7 @@ UNOBSERVED = (
 _open: weakref.WeakValueDictionary[tuple[str, str, str], AgentSession] = (
     weakref.WeakValueDictionary()
 )
-_open_lock = threading.Lock()
+_open_lock = ForkSafeLock()
 
 
 class AgentSession:
@@ -149,20 +151,23 @@ class AgentSession:
         """
         self._enter()
         check_name(check_id(agent, "agent"), "agent")
-        with _open_lock:
-            number = 1
-            while True:
-                suffix = "" if number == 1 else f"~{number}"
-                session_id = f"{self.session_id}/{agent}{suffix}"
-                if (self.backend.location, self.assigned, session_id) not in _open:
-                    break
-                number += 1
+        for number in itertools.count(1):
+            session_id = f"{self.session_id}/{agent}" + (f"~{number}" if number > 1 else "")
             if len(session_id) > _MAX_CHILD_ID:
                 raise LimitExceeded("child session id, characters", _MAX_CHILD_ID, len(session_id))
-            child = AgentSession.__new__(AgentSession)
-            _open[self.backend.location, self.assigned, session_id] = child
-        child._open(self.backend, session_id, agent, self.assigned, self._observed)
-        return child
+            place = (self.backend.location, self.assigned, session_id)
+            with _open_lock:
+                if place in _open:
+                    continue
+                child = _open[place] = type(self).__new__(type(self))
+            try:
+                child._open(self.backend, session_id, agent, self.assigned, self._observed)
+            except PermissionDenied as error:
+                if error.rule != "other-agent":
+                    raise
+                continue  # a child of another name took this id: "b~2" beside the second "b"
+            return child
+        raise AssertionError("unreachable: numbers don't end")
 
     # The four verbs.
 
@@ -265,6 +270,8 @@ class AgentSession:
         if type(expected_version) is not int or not 0 <= expected_version < 2**53:
             raise InvalidArguments("expected_version: a version number or null")
         screened = screen(description, content, self.backend.limits)
+        if replay is not None:  # a parent's and a child's scratchpads are two places
+            replay = f"{scope} {replay}"
         draft = Draft(
             self.key,
             scope,
@@ -317,6 +324,7 @@ class AgentSession:
         scopes is retired or restored. `max_chars` is 512 to 1,000,000.
         """
         self.family.settle()
+        check_family(self, current_session())
         return context.render(self.backend, self.key, max_chars)
 
     # Rules that every verb shares.
@@ -366,9 +374,18 @@ class AgentSession:
 def _parse_cursor(cursor: str | None) -> tuple[bool, str]:
     if cursor is None:
         return False, ""
-    if isinstance(cursor, str) and 2 < len(cursor) <= 120 and cursor[:2] in ("t:", "l:"):
-        return cursor[0] == "l", cursor[2:]
+    if isinstance(cursor, str) and len(cursor) <= 120 and cursor[:2] in ("t:", "l:"):
+        key = cursor[2:]
+        if is_handle(key) if cursor[0] == "l" else _is_path(key):
+            return cursor[0] == "l", key
     raise InvalidArguments("cursor: as returned by the page before")
+
+
+def _is_path(text: str) -> bool:
+    try:
+        return bool(check_path(text))
+    except InvalidArguments:
+        return False
 
 
 def _as_pending(change: Change) -> Entry:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,8 +13,9 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sams_core.ambient import current_session
-from sams_core.backend import Backend
+from sams_core.backend import Backend, WouldBlock, is_impatient, off_loop
 from sams_core.errors import NoSession, PermissionDenied, SamsError, SessionClosed
+from sams_core.locks import ForkSafeLock
 from sams_core.records import SessionKey, Source, now
 from sams_core.redaction import redact
 
@@ -51,44 +51,48 @@ class Family:
     def __init__(self, backend: Backend, container: str, name: str) -> None:
         self.backend, self.container, self.name = backend, container, name
         self._recorded: set[tuple[str, str]] = set()
-        self._owed: list[Source] = []
-        self._lock = threading.RLock()
+        self._owed: dict[tuple[str, str], Source] = {}
+        self._lock = ForkSafeLock()
 
     def mark(self, *sources: Source) -> None:
         """Record sources durably; on failure raise `SessionClosed` and keep the family closed."""
-        with self._lock:
-            new = [
-                replace(s, first_seen=now())
-                for s in sources
-                if (s.kind, s.name) not in self._recorded
-            ]
-            if not new and not self._owed:
-                return
-            self._owed += new
-            self.settle()
+        for source in sources:
+            name = (source.kind, source.name)
+            if name not in self._recorded:
+                self._owed.setdefault(name, replace(source, first_seen=now()))
+                _in_debt.add(self)
+        self.settle()
 
     def settle(self) -> None:
         """Record what is owed; raises `SessionClosed` while that fails."""
         if not self._owed:
             return
-        with self._lock:
-            owed = list(self._owed)
-            try:
-                self.backend.add_sources(self.container, self.name, owed)
-            except SamsError as error:
-                raise SessionClosed(
-                    "a mark could not be recorded; the session is closed in this process until it is"
-                ) from error
-            self._recorded.update((s.kind, s.name) for s in owed)
-            del self._owed[: len(owed)]
+        if not self._lock.acquire(blocking=not is_impatient()):
+            raise WouldBlock
+        try:
+            owed = dict(self._owed)
+            if owed:
+                self.backend.add_sources(self.container, self.name, list(owed.values()))
+            self._recorded.update(owed)
+            for name in owed:
+                del self._owed[name]
+            if not self._owed:
+                _in_debt.discard(self)
+        except SamsError as error:
+            raise SessionClosed(
+                "a mark could not be recorded; the session is closed in this process until it is"
+            ) from error
+        finally:
+            self._lock.release()
 
     def sources(self) -> tuple[Source, ...]:
         """Return the recorded marks, and those that are still owed."""
-        return self.backend.sources(self.container, self.name) + tuple(self._owed)
+        return self.backend.sources(self.container, self.name) + tuple(self._owed.values())
 
 
 _families: weakref.WeakValueDictionary[tuple[str, str, str], Family] = weakref.WeakValueDictionary()
-_families_lock = threading.Lock()
+_families_lock = ForkSafeLock()
+_in_debt: set[Family] = set()  # kept alive: what is owed must not be forgotten with its session
 
 
 def family(backend: Backend, key: SessionKey) -> Family:
@@ -101,7 +105,7 @@ def family(backend: Backend, key: SessionKey) -> Family:
         return found
 
 
-def mark_call(bound: AgentSession | None, source: Source) -> None:
+def begin_call(bound: AgentSession | None, source: Source) -> AgentSession:
     """Mark for a call that is about to start: the bound session, or whichever is ambient.
 
     Raises `NoSession` where there is neither, and `PermissionDenied` (rule `foreign-run`) inside
@@ -113,6 +117,7 @@ def mark_call(bound: AgentSession | None, source: Source) -> None:
         raise NoSession("a tainting call needs an active session: with session.active(): ...")
     target.family.mark(source)
     check_family(target, ambient)
+    return target
 
 
 def check_family(session: AgentSession, ambient: AgentSession | None) -> None:
@@ -127,39 +132,52 @@ def check_family(session: AgentSession, ambient: AgentSession | None) -> None:
 
 def wrap(obj: T, bound: AgentSession | None, reason: str | None) -> T:
     """Return `obj` wrapped so that each call marks before it begins; see `AgentSession.tainting`."""
+    if isinstance(obj, staticmethod | classmethod):
+        return type(obj)(wrap(obj.__func__, bound, reason))
     if isinstance(obj, type) or not callable(obj):
         return _adapted(obj, bound, reason)
+    wrapped: T
     if inspect.isroutine(obj) or isinstance(obj, functools.partial):
-        return _wrapped(obj, obj, bound, reason)
-    if _only_callable(type(obj)):
-        return _wrapped(obj, type(obj).__call__, bound, reason)  # type: ignore[return-value]
-    return _adapted(obj, bound, reason)
+        wrapped = _wrapped(obj, obj, bound, reason)
+    elif _only_callable(type(obj)):
+        wrapped = _wrapped(obj, type(obj).__call__, bound, reason)
+    else:
+        wrapped = _adapted(obj, bound, reason)
+    return wrapped
 
 
 def _only_callable(kind: type) -> bool:
     return not any(not name.startswith("_") for name in dir(kind))
 
 
-def _nature(obj: Any) -> Any:
-    while isinstance(obj, functools.partial):
-        obj = obj.func
-    return obj
-
-
-def _wrapped(
-    obj: Any, code: Any, bound: AgentSession | None, reason: str | None
-) -> Callable[..., Any]:
+def _wrapped(obj: Any, code: Any, bound: AgentSession | None, reason: str | None) -> Any:
     """Build a function of the same nature; `code` is what decides the nature."""
-    plain = _nature(obj)
+    plain = obj
+    while isinstance(plain, functools.partial):
+        plain = plain.func
     if not inspect.isroutine(plain) and _only_callable(type(plain)):
         code = type(plain).__call__
-    name = getattr(plain, "__name__", type(plain).__name__)
-    source = make_source("tool", name if reason is None else reason)
+    name = getattr(plain, "__name__", None)
+    if not isinstance(name, str):
+        name = type(plain).__name__
+    wrapper = _marking(obj, code, bound, make_source("tool", name if reason is None else reason))
+    if inspect.isroutine(plain):
+        functools.update_wrapper(wrapper, plain)
+    else:
+        functools.update_wrapper(wrapper, code)
+        wrapper.__doc__ = plain.__doc__
+    wrapper.__name__ = name
+    with suppress(TypeError, ValueError):  # some built-in functions publish none
+        setattr(wrapper, "__signature__", inspect.signature(obj))  # noqa: B010 - unknown to types
+    return wrapper
+
+
+def _marking(obj: Any, code: Any, bound: AgentSession | None, source: Source) -> Callable[..., Any]:
     wrapper: Callable[..., Any]
     if inspect.isasyncgenfunction(code):
 
         async def wrapper(*args: Any, **kwargs: Any) -> Any:
-            mark_call(bound, source)
+            target = await _begin(bound, source)
             inner = obj(*args, **kwargs)
             step = inner.asend(None)
             try:
@@ -175,6 +193,7 @@ def _wrapped(
                     except BaseException as error:
                         step = inner.athrow(error)
                     else:
+                        check_family(target, current_session())
                         step = inner.asend(sent)
             finally:
                 await inner.aclose()
@@ -182,30 +201,48 @@ def _wrapped(
     elif inspect.iscoroutinefunction(code):
 
         async def wrapper(*args: Any, **kwargs: Any) -> Any:
-            mark_call(bound, source)
+            await _begin(bound, source)
             return await obj(*args, **kwargs)
 
     elif inspect.isgeneratorfunction(code):
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            mark_call(bound, source)
-            return (yield from obj(*args, **kwargs))
+            target = begin_call(bound, source)
+            inner = obj(*args, **kwargs)
+            step = functools.partial(next, inner)
+            try:
+                while True:
+                    try:
+                        item = step()
+                    except StopIteration as stop:
+                        return stop.value
+                    try:
+                        sent = yield item
+                    except GeneratorExit:
+                        raise
+                    except BaseException as error:
+                        step = functools.partial(inner.throw, error)
+                    else:
+                        check_family(target, current_session())
+                        step = functools.partial(inner.send, sent)
+            finally:
+                inner.close()
 
     else:
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            mark_call(bound, source)
+            begin_call(bound, source)
             return obj(*args, **kwargs)
 
-    if inspect.isroutine(plain):
-        functools.update_wrapper(wrapper, plain)
-    else:
-        functools.update_wrapper(wrapper, code)
-        wrapper.__doc__ = plain.__doc__
-    wrapper.__name__ = name
-    with suppress(TypeError, ValueError):  # some built-in functions publish none
-        setattr(wrapper, "__signature__", inspect.signature(obj))  # noqa: B010 - unknown to types
     return wrapper
+
+
+async def _begin(bound: AgentSession | None, source: Source) -> AgentSession:
+    """Mark as `begin_call` does; a mark that must wait for a lock waits in a thread."""
+    target = bound or current_session()
+    if target is None:
+        return begin_call(bound, source)
+    return await off_loop(target.backend, lambda: begin_call(target, source))
 
 
 def _adapted(obj: T, bound: AgentSession | None, reason: str | None) -> T:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
-from sams_core.backend import WouldBlock
+from sams_core.backend import off_loop
 from sams_core.canonical import canonical
 from sams_core.errors import InvalidArguments, LimitExceeded, SamsError
 from sams_core.records import Entry, Listing, Page, Receipt
@@ -71,7 +71,7 @@ _MODELS: dict[str, type[_Arguments]] = {
     "memory_write": MemoryWrite,
 }
 TOOL_NAMES: tuple[str, ...] = tuple(_MODELS)
-_HOPS = frozenset({"memory_search", "memory_write"})  # these wait for a disk, a lock or a ranking
+_SHORT = ("memory_index", "memory_read")  # the others wait for a disk or a ranking
 
 
 def schemas() -> list[dict[str, Any]]:
@@ -102,7 +102,7 @@ def schemas() -> list[dict[str, Any]]:
 
 
 def _parse(session: AgentSession, name: str, arguments: Mapping[str, Any] | str) -> dict[str, Any]:
-    model = _MODELS.get(name)
+    model = _MODELS.get(name) if isinstance(name, str) else None
     if model is None:
         raise InvalidArguments("the tools are " + ", ".join(TOOL_NAMES), rule="unknown-tool")
     limit = session.backend.limits.content_bytes
@@ -160,20 +160,11 @@ def call(
 async def acall(
     session: AgentSession, name: str, arguments: Mapping[str, Any] | str, call_id: str | None
 ) -> str:
-    """Run one call without waiting on the event loop; see `AgentSession.acall_tool`.
+    """Run one call without waiting on the event loop; see `AgentSession.acall_tool`."""
+    if name in _SHORT:
+        return await off_loop(session.backend, lambda: call(session, name, arguments, call_id))
+    import asyncio
 
-    A thread costs about 140 us, a read by key about 10: reads run here unless they would have to
-    wait for a lock, all else in a thread.
-    """
-    import asyncio  # here, because it takes longer to import than all of this package's own code
-
-    if name not in _HOPS:
-        with session.backend.inline_reads() as possible:
-            if possible:
-                try:
-                    return call(session, name, arguments, call_id)
-                except WouldBlock:
-                    pass
     return await asyncio.to_thread(call, session, name, arguments, call_id)
 
 

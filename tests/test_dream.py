@@ -181,3 +181,17 @@ def test_a_job_has_one_container(backend: Backend) -> None:
     for scope in ("run:s1", "tenant:", "*"):
         with pytest.raises(ScopeError):
             DreamerSession(backend, job_id="j", scope=scope)
+
+
+def test_a_clean_partition_shows_no_labelled_base_of_a_clean_change(
+    backend: Backend, owner: Owner, open_clean: Open, publish: Any, dreamer: DreamerSession
+) -> None:
+    dirty = open_clean(backend, "dirty")
+    dirty.mark_tainted("a page")
+    publish(owner, dirty, "p", "POISON")
+    open_clean(backend, "clean").memory_write("assigned", "p", "harmless", "d", 1)
+    assert dreamer.snapshot("clean").changes == ()
+    assert not dreamer.propose("q", "c", "d").tainted
+    change = dreamer.snapshot("all").changes[0]
+    assert "POISON" in change.diff()
+    assert dreamer.propose("q", "c", "d").tainted

@@ -284,7 +284,14 @@ def test_an_owners_edit_keeps_the_label_of_its_base(dirty: AgentSession, owner: 
     assert copied.tainted
     own = owner.write(ACME, "own", "mine", "d")
     assert not own.tainted
-    assert not owner.write(ACME, "p", "mine", "d", expected_version=2, based_on=own.digest).tainted
+    other = owner.write(ACME, "p", "mine", "d", expected_version=2, based_on=own.digest)
+    assert other.tainted, "another path's clean text doesn't clear the label of what it is put over"
+    clean = owner.endorse(ACME, "p", other.digest, "checked")
+    dirty = owner.restore(ACME, "p", other.digest)
+    again = owner.write(
+        ACME, "p", "mine", "d", expected_version=dirty.version, based_on=clean.digest
+    )
+    assert not again.tainted
 
 
 def test_an_edit_names_an_open_change_of_its_path(session: AgentSession, owner: Owner) -> None:
@@ -398,3 +405,32 @@ def test_clear_runs_ends_notes_and_keeps_marks(
     assert dirty.tainted and not session.tainted
     assert owner.clear_runs(ACME) == 0
     assert session.memory_write("run", "n", "again", "d").version == 1
+
+
+def test_endorsing_a_second_time_what_was_accepted_without_is_refused(
+    dirty: AgentSession, owner: Owner
+) -> None:
+    change = queued(dirty, owner)
+    assert owner.accept(ACME, change.id, change.digest).tainted
+    with pytest.raises(NotFound):
+        owner.accept(ACME, change.id, change.digest, endorse="checked")
+    other = queued(dirty, owner, path="q")
+    entry = owner.accept(ACME, other.id, other.digest, endorse="checked")
+    assert owner.accept(ACME, other.id, other.digest, endorse="checked") == entry
+
+
+def test_history_tells_when_and_by_whom_a_version_ended(owner: Owner, backend: Backend) -> None:
+    owner.write("org", "p", "one", "d")
+    Owner(backend, "oskar").write("org", "p", "two", "d", expected_version=1)
+    owner.retire("org", "p")
+    first, second = owner.history("org", "p")
+    assert (first.status, first.ended_by) == ("superseded", "oskar")
+    assert (second.status, second.ended_by) == ("retired", "olga")
+    assert first.ended and second.ended and first.ended < second.ended
+
+
+@pytest.mark.parametrize("path", [None, 7, "", "a/../b"])
+def test_paths_of_another_form_are_refused_by_every_verb(path: Any, owner: Owner) -> None:
+    for verb in (owner.get, owner.history, owner.retire):
+        with pytest.raises(InvalidArguments):
+            verb("org", path)

@@ -348,13 +348,14 @@ def test_a_session_has_a_limit_of_bytes_over_changes_and_notes(
     make_backend: Make, open_clean: Open
 ) -> None:
     session = open_clean(make_backend(Limits(session_bytes=1_000)))
-    session.memory_write("assigned", "p", "x" * 400, "d")
-    session.memory_write("run", "n", "x" * 400, "d")
+    session.memory_write("assigned", "p", "x" * 300, "d")
+    session.memory_write("run", "n", "x" * 300, "d")
+    for scope, path in (("run", "n2"), ("assigned", "p")):
+        with pytest.raises(LimitExceeded):
+            session.memory_write(scope, path, "x" * 300, "d")
     with pytest.raises(LimitExceeded):
-        session.memory_write("run", "n2", "x" * 300, "d")
-    with pytest.raises(LimitExceeded):
-        session.memory_write("assigned", "p", "x" * 300, "d")
-    assert session.memory_write("run", "n2", "x" * 100, "d").status == "stored"
+        for number in range(20):
+            session.memory_write("run", f"empty{number}", "", "")
 
 
 def test_one_agent_gets_a_share_of_a_containers_queue(make_backend: Make, open_clean: Open) -> None:

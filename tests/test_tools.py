@@ -258,3 +258,21 @@ async def test_a_read_that_would_wait_for_a_lock_moves_to_a_thread(
     blocker.close()
     assert json.loads(answer)["content"] == "c"
     assert turns > 5
+
+
+def test_a_child_and_its_parent_each_keep_a_note_under_one_call_id(session: AgentSession) -> None:
+    child = session.child("helper")
+    for one in (session, child):
+        assert write(one, "run", "n", "m1:c1")["status"] == "stored"
+        assert one.memory_read("run", "n").content == "c"
+
+
+@pytest.mark.parametrize("cursor", ["t:\ud800", "l:\x00", "t:", "l:untrusted/x", "t:../x", "x:a"])
+def test_a_cursor_of_another_form_is_a_refusal(cursor: str, session: AgentSession) -> None:
+    answer = call(session, "memory_index", scope="assigned", cursor=cursor)
+    assert answer["error"]["rule"] == "invalid-arguments"
+
+
+def test_a_tool_name_may_be_anything(session: AgentSession) -> None:
+    for name in (["x"], None, 7, {}):
+        assert "unknown-tool" in session.call_tool(name, {})  # type: ignore[arg-type]

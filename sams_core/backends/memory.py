@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from sams_core.backend import Row, Standing, change_id_for
 from sams_core.backends import fts, stamp
 from sams_core.errors import NotFound, PermissionDenied
 from sams_core.limits import Limits
+from sams_core.locks import ForkSafeLock
 from sams_core.records import (
     Change,
     Decision,
@@ -24,7 +23,7 @@ from sams_core.records import (
     SessionInfo,
     SessionKey,
     Source,
-    State,
+    Status,
     now,
 )
 from sams_core.scopes import ORG, is_handle
@@ -68,23 +67,24 @@ class MemoryBackend:
     """Keep everything in this process; gone with it. Limits can be given for tests."""
 
     durable = False
+    inline = True
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self.location = f"memory:{id(self):x}:{secrets.token_hex(8)}"
         self._containers: dict[str, _Container] = {}
-        self._lock = threading.RLock()
+        self._lock = ForkSafeLock()
         self._db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        self._index: dict[str, str] = {}  # container, kind -> FTS table
+        self._tables: set[str] = set()
 
     def _at(self, container: str) -> _Container:
         return self._containers.setdefault(container, _Container())
 
     def _table(self, container: str, labelled: bool) -> str:
         name = f"{_TABLES[labelled]}_{fts.partition(container)}"
-        if name not in self._index:
+        if name not in self._tables:
             self._db.execute(create_sql(name))
-            self._index[name] = name
+            self._tables.add(name)
         return name
 
     # Sessions and marks.
@@ -165,10 +165,13 @@ class MemoryBackend:
                 stored_own=len(own),
                 bytes_own=self._used(at, writer) + _size(draft),
                 open_all=len(opened) - len(previous),
-                open_agent=sum(c.author == draft.key.agent for c in opened.values()),
+                open_agent=sum(c.author == draft.key.agent for c in opened.values())
+                - len(previous),
             )
             if draft.kind == "proposal":
-                sources = stamp.job_sources(at.read_by, draft.key.session_id)
+                if draft.key.session_id not in at.read_by:
+                    raise stamp.snapshot_first()
+                sources = at.read_by[draft.key.session_id]
             else:
                 sources = self.sources(container, draft.key.family)
             change = stamp.make_change(draft, change_id, sources, at.current(draft.path), previous)
@@ -258,11 +261,6 @@ class MemoryBackend:
         db.close()
         return found
 
-    @contextmanager
-    def inline_reads(self) -> Iterator[bool]:
-        """See `Backend.inline_reads`."""
-        yield True
-
     def check_separation(self, container: str) -> None:
         """See `Backend.check_separation`: one process's memory separates nobody."""
         raise PermissionDenied("memory of one process separates nobody", rule="separation")
@@ -277,7 +275,11 @@ class MemoryBackend:
             at = self._at(container)
             entries = [v.entry for v in at.versions if v.entry.status == "active"]
             changes, notes = list(self._open(at).values()), list(at.notes.values())
-            return stamp.hand_out(at.read_by, self.limits, job, partition, entries, changes, notes)
+            known = at.read_by.get(job, ())
+            shown, at.read_by[job] = stamp.hand_out(
+                known, self.limits, partition, entries, changes, notes
+            )
+            return shown
 
     # The owner.
 
@@ -345,7 +347,7 @@ class MemoryBackend:
                 at.handles[entry.path] = handle
             at.revision += 1
             if current is not None:
-                self._end(at, entry.path, "superseded")
+                self._end(at, entry.path, "superseded", entry.decided_by)
             table = self._table(container, new.tainted)
             fts.add(self._db, table, len(at.versions), new.path, new.description, new.content)
             at.versions.append(_Version(new, at.revision))
@@ -353,12 +355,12 @@ class MemoryBackend:
                 at.epoch = at.revision
             return new
 
-    def _end(self, at: _Container, path: str, status: State | str) -> None:
+    def _end(self, at: _Container, path: str, status: Status, by: str | None) -> None:
         for rowid, version in enumerate(at.versions):
             entry = version.entry
             if entry.path == path and entry.status == "active":
                 version.ended = at.revision
-                version.entry = replace(entry, status=status)  # type: ignore[arg-type]
+                version.entry = replace(entry, status=status, ended=now(), ended_by=by)
                 table = self._table(entry.scope, entry.tainted)
                 texts = (entry.path, entry.description, entry.content)
                 fts.remove(self._db, table, rowid, *texts)
@@ -372,7 +374,7 @@ class MemoryBackend:
             if at.current(path) is not None:
                 at.revision += 1
                 at.epoch = at.revision
-                self._end(at, path, "retired")
+                self._end(at, path, "retired", owner)
 
     def history(self, container: str, path: str) -> list[Entry]:
         """See `Backend.history`."""
@@ -399,7 +401,7 @@ class MemoryBackend:
 
 
 def _size(text: Draft | Change | Entry) -> int:
-    return stamp.text_size(text.description, text.content)
+    return stamp.text_size(text.path, text.description, text.content)
 
 
 def _family(note: Entry) -> str:

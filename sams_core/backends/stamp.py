@@ -32,6 +32,9 @@ LEDGER_LOST = (
 )
 
 
+_OVERHEAD = 64  # bytes, so that empty texts aren't free
+
+
 def new_id() -> str:
     """Return a random id of 128 bits in hex."""
     return secrets.token_hex(16)
@@ -159,9 +162,9 @@ def check_bytes(limits: Limits, total: int) -> None:
         raise LimitExceeded("stored texts of a session, bytes", limits.session_bytes, total)
 
 
-def text_size(description: str, content: str) -> int:
-    """Return the bytes of UTF-8 that count for a text."""
-    return len(description.encode()) + len(content.encode())
+def text_size(path: str, description: str, content: str) -> int:
+    """Return the bytes that count for a stored text: its UTF-8, and what keeping any text costs."""
+    return len(path) + len(description.encode()) + len(content.encode()) + _OVERHEAD
 
 
 def published(entry: Entry, version: int, current: Entry | None, expected: int) -> Entry:
@@ -197,33 +200,33 @@ Shown = tuple[tuple[Entry, ...], tuple[Change, ...], tuple[Entry, ...]]
 
 
 def hand_out(
-    read_by: dict[str, tuple[Source, ...]],
+    known: tuple[Source, ...],
     limits: Limits,
-    job: str,
     partition: Partition,
     entries: Iterable[Entry],
     changes: Iterable[Change],
     notes: Iterable[Entry],
-) -> Shown:
-    """Return what a dreaming job may read of a partition, and add its taint to `read_by`."""
+) -> tuple[Shown, tuple[Source, ...]]:
+    """Return what a dreaming job may read of a partition, and all that marks what it has read.
+
+    A change brings its base along, whose label counts too.
+    """
     clean = partition == "clean"
     shown = (
         tuple(e for e in entries if not (clean and e.tainted)),
-        tuple(c for c in changes if not (clean and c.tainted)),
+        tuple(c for c in changes if not (clean and (c.tainted or (c.base and c.base.tainted)))),
         tuple(n for n in notes if not (clean and n.tainted)),
     )
-    known = read_by.get(job, ())
-    marks = merge_sources((*known, *(s for part in shown for item in part for s in item.sources)))
+    bases = tuple(c.base for c in shown[1] if c.base is not None)
+    read = (s for part in (*shown, bases) for item in part for s in item.sources)
+    marks = merge_sources((*known, *read))
     kept = cap_sources(len(known), marks[len(known) :], limits)
-    read_by[job] = merge_sources((*known, *kept))
-    return shown
+    return shown, merge_sources((*known, *kept))
 
 
-def job_sources(read_by: dict[str, tuple[Source, ...]], job: str) -> tuple[Source, ...]:
-    """Return what a job's proposals are stamped with; it must have read something first."""
-    if job not in read_by:
-        raise PermissionDenied("take a snapshot before proposing", rule="snapshot-first")
-    return read_by[job]
+def snapshot_first() -> PermissionDenied:
+    """Return the refusal of a proposal by a job that has read nothing."""
+    return PermissionDenied("take a snapshot before proposing", rule="snapshot-first")
 
 
 def repeated(earlier: Decision, again: Decision, history: Iterable[Entry]) -> Entry | None:

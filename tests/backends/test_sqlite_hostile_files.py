@@ -13,7 +13,16 @@ from typing import Any
 
 import pytest
 
-from sams_core import AgentSession, DreamerSession, NotFound, Owner, SamsError, SQLiteBackend
+from sams_core import (
+    AgentSession,
+    DreamerSession,
+    Limits,
+    NotFound,
+    Owner,
+    SamsError,
+    SQLiteBackend,
+    StoreFailed,
+)
 from sams_core.backends.sqlite.folders import AGENT_STORES
 
 Open = Callable[..., AgentSession]
@@ -273,3 +282,146 @@ def test_deep_or_huge_json_in_the_queue_is_no_change(filled: SQLiteBackend) -> N
     for data in (b"[" * 1_000_000, b"{" * 10, b'{"id": 1e999}', b"\xff\xfe", b"", b"9" * 3_000_000):
         file.write_bytes(data)
         assert Owner(filled, "olga").changes(ACME) == []
+
+
+def forge(backend: SQLiteBackend, **more: Any) -> None:
+    """Put another file beside the real one, as a compromised agent's process could."""
+    from dataclasses import replace
+
+    from sams_core.backends.sqlite.spool import Spool
+
+    (real,) = backend.changes(ACME)
+    spool = Spool(folder(backend, "queue"), ACME, Limits(content_bytes=5_000_000))
+    spool.add(replace(real, **({"id": "1" * 32, "path": "other"} | more)))
+
+
+def test_deciding_about_a_forged_change_closes_no_other_writers_change(
+    filled: SQLiteBackend,
+) -> None:
+    owner = Owner(filled, "olga")
+    (victim,) = owner.changes(ACME)
+    forge(filled, author="evil", source_session="evil", supersedes=(victim.id,))
+    owner.reject(ACME, "1" * 32)
+    assert [change.id for change in owner.changes(ACME)] == [victim.id]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"content": "x" * 100_001},
+        {"description": "x" * 201},
+        {"description": "two\nlines"},
+        {"rationale": "x" * 2_001},
+        {"evidence": ("x",) * 21},
+        {"evidence": ("two\u2028lines",)},
+        {"date": "\x1b[31m"},
+        {"supersedes": ("not an id \u202e",)},
+        {"author": "a\x1b[31m"},
+        {"source_session": "a\u202eb"},
+    ],
+)
+def test_a_forged_file_above_a_limit_or_with_hidden_characters_is_no_change(
+    more: dict[str, Any], filled: SQLiteBackend
+) -> None:
+    try:
+        forge(filled, **more)
+    except (SamsError, ValueError):
+        return  # the package itself would not have written it
+    assert len(Owner(filled, "olga").changes(ACME)) == 1
+
+
+def test_a_forged_change_with_a_secret_is_not_published(filled: SQLiteBackend) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    forge(filled, content=f"key {secret}")
+    owner = Owner(filled, "olga")
+    change = next(c for c in owner.changes(ACME) if c.path == "other")
+    with pytest.raises(SamsError) as caught:
+        owner.accept(ACME, change.id, change.digest)
+    assert caught.value.rule == "unredacted"
+    assert secret not in str(caught.value)
+
+
+def test_a_planted_view_in_place_of_a_table_is_refused(filled: SQLiteBackend) -> None:
+    (database,) = folder(filled, "runs").glob("*.db")
+    filled.close()
+    with sqlite3.connect(database) as db:
+        db.executescript(
+            "DROP TABLE notes; CREATE VIEW notes AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 "
+            "FROM r) SELECT n AS scope FROM r WHERE length(hex(zeroblob(100000000 + n))) > 5;"
+        )
+    db.close()
+    for verb in ("snapshot", "clear_runs"):
+        with pytest.raises(StoreFailed):
+            VERBS[verb](filled)
+
+
+def test_damaged_notes_can_be_cleared_and_leave_the_container_usable(
+    filled: SQLiteBackend, open_clean: Open
+) -> None:
+    (database,) = folder(filled, "runs").glob("*.db")
+    filled.close()
+    for file in database.parent.iterdir():
+        file.unlink()
+    database.write_bytes(b"\0garbage" * 1000)
+    assert [s.kind for s in open_clean(filled, "s9").sources] == ["ledger-lost"]
+    with pytest.raises(StoreFailed, match="not served any more"):
+        Owner(filled, "olga").clear_runs(ACME)
+    assert open_clean(filled, "s10").memory_write("run", "n", "c", "d").status == "stored"
+
+
+def test_a_ledger_removed_under_a_live_process_closes_its_sessions(
+    filled: SQLiteBackend, open_clean: Open
+) -> None:
+    session = open_clean(filled)
+    for file in folder(filled, "ledger").iterdir():
+        file.unlink()
+    for verb in (
+        lambda: session.mark_tainted("a page"),
+        lambda: session.memory_write("assigned", "q", "c", "d"),
+        lambda: open_clean(filled, "s9"),
+    ):
+        with pytest.raises(SamsError):
+            verb()
+    assert [s.kind for s in open_clean(SQLiteBackend(filled.folders.base), "s9").sources] == [
+        "ledger-lost"
+    ]
+
+
+def test_junk_in_the_queue_keeps_nobody_from_working(
+    filled: SQLiteBackend, open_clean: Open
+) -> None:
+    queue = folder(filled, "queue")
+    for number in range(3_000):
+        (queue / f"junk{number}").touch()
+    session = open_clean(filled)
+    assert session.memory_read("assigned", "trusted").content == "trusted"
+    session.memory_write("run", "m", "c", "d")
+    assert len(Owner(filled, "olga").changes(ACME)) == 1
+
+
+def test_init_does_not_follow_a_planted_link(sqlite: SQLiteBackend, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir(mode=0o755)
+    container = sqlite.folders.container(ACME)
+    container.mkdir(parents=True)
+    (container / "queue").symlink_to(victim)
+    with pytest.raises(StoreFailed):
+        sqlite.init_scope(ACME)
+    assert victim.stat().st_mode & 0o7777 == 0o755
+
+
+def test_decided_leftovers_do_not_use_up_a_sessions_limit(tmp_path: Path, open_clean: Open) -> None:
+    backend = SQLiteBackend(tmp_path / "store", Limits(session_open=3))
+    session, owner = open_clean(backend), Owner(backend, "olga")
+    kept = []
+    for number in range(3):
+        session.memory_write("assigned", f"p{number}", "c", "d")
+        (file,) = folder(backend, "queue").iterdir()
+        kept.append((file, file.read_bytes()))
+        (change,) = owner.changes(ACME)
+        owner.reject(ACME, change.id)
+    for file, data in kept:
+        file.write_bytes(data)
+    assert owner.changes(ACME) == []
+    assert session.memory_write("assigned", "p", "c", "d").status == "queued"
+    backend.close()

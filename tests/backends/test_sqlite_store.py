@@ -337,7 +337,7 @@ def test_each_store_has_its_stated_durability(sqlite: SQLiteBackend, open_clean:
     session.memory_write("run", "n", "c", "d")
     Owner(sqlite, "olga").write(ACME, "p", "c", "d")
     found = {}
-    for (file, mode), db in sqlite._pool._held().items():
+    for (file, mode), db in sqlite._pool._held().open.items():
         if mode == "rw":
             pragmas = ("journal_mode", "synchronous")
             found[Path(file).name] = tuple(db.execute(f"PRAGMA {p}").fetchone()[0] for p in pragmas)

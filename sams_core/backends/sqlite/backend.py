@@ -5,26 +5,21 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from pathlib import Path
 
+from sams_core.ambient import refuse_beside_agent
 from sams_core.backend import Row, Standing, change_id_for
 from sams_core.backends import stamp
 from sams_core.backends.sqlite import ledger as ledgers
 from sams_core.backends.sqlite import runs as notes
 from sams_core.backends.sqlite.connect import Pool
 from sams_core.backends.sqlite.curated import Curated, with_base
-from sams_core.backends.sqlite.folders import CURATED, LEDGER, QUEUE, RUNS, Folders
+from sams_core.backends.sqlite.folders import CURATED, LEDGER, QUEUE, RUNS, Folders, exists
 from sams_core.backends.sqlite.ledger import Ledger
 from sams_core.backends.sqlite.runs import Runs
-from sams_core.backends.sqlite.spool import (
-    Name,
-    Spool,
-    agent_part,
-    path_part,
-    spool_of,
-)
-from sams_core.errors import InvalidArguments, StoreFailed
+from sams_core.backends.sqlite.spool import Listing, Name, Spool, agent_part, path_part
+from sams_core.errors import InvalidArguments, LimitExceeded, StoreFailed
 from sams_core.limits import Limits
 from sams_core.records import (
     Change,
@@ -37,7 +32,6 @@ from sams_core.records import (
     SessionInfo,
     SessionKey,
     Source,
-    State,
 )
 from sams_core.scopes import ORG, check_container
 
@@ -51,14 +45,15 @@ class SQLiteBackend:
     """
 
     durable = True
+    inline = True
 
     def __init__(self, directory: str | os.PathLike[str], limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
-        base = Path(os.path.abspath(directory))
+        base = Path(os.path.realpath(directory))
         self.location = f"sqlite:{base}"
         self.folders = Folders(base)
         self._pool = Pool()
-        self._read_by: dict[str, dict[str, tuple[Source, ...]]] = {}
+        self._read_by: dict[tuple[str, str], tuple[Source, ...]] = {}  # container and job
 
     def __repr__(self) -> str:
         return f"SQLiteBackend({str(self.folders.base)!r})"
@@ -70,7 +65,7 @@ class SQLiteBackend:
         return Curated(self._pool, folder, container, lambda: self.folders.make(container, CURATED))
 
     def _spool(self, container: str) -> Spool:
-        return Spool(self.folders.store(container, QUEUE), container)
+        return Spool(self.folders.store(container, QUEUE), container, self.limits)
 
     def _ledger(self, container: str) -> Ledger:
         folder = self.folders.make(container, LEDGER)
@@ -85,12 +80,14 @@ class SQLiteBackend:
         return self.folders.store(container, RUNS) / notes.file_name(generation)
 
     def _has_memory(self, container: str) -> bool:
-        """Tell whether anything of an agent lies here, which a new ledger can't know of."""
-        runs = self.folders.store(container, RUNS)
+        """Tell whether there is memory here that an earlier ledger must have known."""
+        curated, runs = self._curated(container), self.folders.store(container, RUNS)
+        queued = self._spool(container).listing()
         return (
-            any(name.kind == "w" for name in self._spool(container).names())
-            or (runs.is_dir() and any(file.suffix == ".db" for file in runs.iterdir()))
-            or self._curated(container).knows_any_family()
+            bool(queued.names or queued.reads)
+            or any(exists(runs / notes.file_name(n)) for n in range(curated.meta()[2] + 1))
+            or curated.meta()[2] > 0
+            or curated.knows_any_family()
         )
 
     # Sessions and marks.
@@ -100,11 +97,14 @@ class SQLiteBackend:
 
         def written(family_known: bool) -> bool:
             runs = self._runs(key.container)
-            if family_known:
-                return runs.known(family=key.family, scope=f"run:{key.session_id}")
-            return (
-                runs.known(family=key.family, scope=None)
-                or bool(spool_of(key, "write", self._spool(key.container).names()))
+            scope = f"run:{key.session_id}" if family_known else None
+            try:
+                if runs.known(family=key.family, scope=scope):
+                    return True
+            except StoreFailed:  # damaged notes may be anybody's
+                return True
+            return not family_known and (
+                bool(self._spool(key.container).listing().of(key, "write"))
                 or self._curated(key.container).knows_family(key.family)
             )
 
@@ -134,9 +134,7 @@ class SQLiteBackend:
         ledger = self._ledger(container)
         replay = change_id_for(ledger.salt(family), draft.replay) if draft.replay else None
         self.folders.make(container, RUNS)
-        spooled = sum(
-            name.size for name in spool_of(draft.key, "write", self._spool(container).names())
-        )
+        spooled = sum(name.size for name in self._spool(container).listing().of(draft.key, "write"))
         return self._runs(container).write(draft, replay, lambda: ledger.sources(family), spooled)
 
     def submit(self, draft: Draft) -> Standing:
@@ -146,47 +144,63 @@ class SQLiteBackend:
         change_id = stamp.new_id()
         if draft.replay is not None:
             change_id = change_id_for(self._ledger(container).salt(key.family), draft.replay)
-            first = self.standing(container, change_id)
+            first = self._replayed(draft, change_id)
             if first is not None:
                 return first
-            successor = curated.closed_by(change_id)
-            if successor is not None:
-                return stamp.forgotten(draft, change_id, successor)
         base = curated.read(draft.path)
         stamp.check_base(draft.base_version, base)
-        names = spool.names()
-        previous = self._open_own(key, draft.kind, draft.path, names)
-        self._check_counts(draft, names, spool_of(key, draft.kind, names), replaces=bool(previous))
+        listing = spool.listing()
+        previous = self._open_own(key, draft.kind, draft.path, listing)
+        self._check_counts(draft, listing, replaces=bool(previous))
         if draft.kind == "proposal":
-            sources = stamp.job_sources(self._read_by.get(container, {}), key.session_id)
+            sources = self._read_by.get((container, key.session_id))
+            if sources is None:
+                raise stamp.snapshot_first()
         else:
             sources = self._ledger(container).sources(key.family)
         change = stamp.make_change(draft, change_id, sources, base, previous)
         self.folders.make(container, QUEUE)
-        file = spool.add(change)
+        name = spool.add(change)
         if draft.replay is not None:
             # Two processes may replay one call at once: the older file is the change.
-            first_file = next((n.file for n in spool.names() if n.id == change_id), file)
-            if first_file != file:
-                spool.remove(file)
-        return self.standing(container, change_id) or Standing(change, "open")
+            first_name = spool.listing().named(change_id)
+            if first_name is not None and first_name != name:
+                spool.remove(name)
+                change = spool.read(first_name) or change
+        return Standing(change, "open")
 
-    def _check_counts(
-        self, draft: Draft, names: list[Name], own: list[Name], *, replaces: bool
-    ) -> None:
+    def _replayed(self, draft: Draft, change_id: str) -> Standing | None:
+        first = self.standing(draft.key.container, change_id)
+        if first is not None:
+            return first
+        successor = self._curated(draft.key.container).closed_by(change_id)
+        return None if successor is None else stamp.forgotten(draft, change_id, successor)
+
+    def _check_counts(self, draft: Draft, listing: Listing, *, replaces: bool) -> None:
         """Count from names: what is open has a writer and a path of its own."""
-        less = int(replaces)
-        agent = agent_part(draft.key.agent)
-        used = sum(name.size for name in own)
+        own = listing.of(draft.key, draft.kind)
+        used = stamp.text_size(draft.path, draft.description, draft.content)
         if draft.kind == "write":
             used += self._runs(draft.key.container).used(draft.key.family)
+        try:
+            self._count(draft, listing.names, own, used, int(replaces))
+        except LimitExceeded:  # leftovers of decided changes count only until somebody looks
+            closed = self._curated(draft.key.container).closed(listing.names)
+            left = [name for name in listing.names if name.id not in closed]
+            own = [name for name in own if name.id not in closed]
+            self._count(draft, left, own, used, int(replaces))
+
+    def _count(
+        self, draft: Draft, names: list[Name], own: list[Name], used: int, less: int
+    ) -> None:
+        agent = agent_part(draft.key.agent)
         stamp.check_counts(
             self.limits,
             open_own=len({name.path for name in own}) - less,
             stored_own=len(own),
-            bytes_own=used + stamp.text_size(draft.description, draft.content),
-            open_all=len({(name.writer, name.path) for name in names}) - less,
-            open_agent=len({(n.writer, n.path) for n in names if n.agent == agent}) - less,
+            bytes_own=used + sum(name.size for name in own),
+            open_all=len({name[19:52] for name in names}) - less,
+            open_agent=len({name[19:52] for name in names if name.agent == agent}) - less,
         )
 
     def _open(self, container: str, names: list[Name]) -> list[Change]:
@@ -194,33 +208,33 @@ class SQLiteBackend:
 
         Rewrites that raced didn't name each other; the newest answers for them all the same.
         """
-        spool = self._spool(container)
-        closed = self._curated(container).closed([name.id for name in names])
-        gone: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-        found: list[tuple[tuple[str, str], Change]] = []
+        spool, curated = self._spool(container), self._curated(container)
+        closed = curated.closed(names)
+        gone: defaultdict[str, set[str]] = defaultdict(set)
+        found: list[tuple[str, Change]] = []
         for name in reversed(names):  # the newest names what it superseded: that needs no reading
-            group = (name.writer, name.path)
+            group = name[19:52]
             if name.id not in closed and name.id not in gone[group]:
                 change = spool.read(name)
                 if change is not None:
                     gone[group].update(change.supersedes)
                     found.append((group, change))
-        newest: dict[tuple[str, str], Change] = {}
-        rest: defaultdict[tuple[str, str], list[Change]] = defaultdict(list)
+        newest: dict[str, Change] = {}
+        rest: defaultdict[str, list[Change]] = defaultdict(list)
         for group, change in found:
             if change.id not in gone[group] and newest.setdefault(group, change) is not change:
                 rest[group].insert(0, change)
         changes = [stamp.absorb(change, rest[group]) for group, change in newest.items()]
-        return [with_base(change, self._curated(container)) for change in reversed(changes)]
+        return [with_base(change, curated) for change in reversed(changes)]
 
-    def _open_own(self, key: SessionKey, kind: str, path: str, names: list[Name]) -> list[Change]:
-        mine = [name for name in spool_of(key, kind, names) if name.path == path_part(path)]
+    def _open_own(self, key: SessionKey, kind: str, path: str, listing: Listing) -> list[Change]:
+        mine = [name for name in listing.of(key, kind) if name.path == path_part(path)]
         return [change for change in self._open(key.container, mine) if change.path == path]
 
     def own_change(self, key: SessionKey, path: str) -> Change | None:
         """See `Backend.own_change`."""
-        names = self._spool(key.container).names()
-        return next(iter(self._open_own(key, "write", path, names)), None)
+        listing = self._spool(key.container).listing()
+        return next(iter(self._open_own(key, "write", path, listing)), None)
 
     # Reading.
 
@@ -253,10 +267,6 @@ class SQLiteBackend:
             return self._curated(container).search(labelled, query, limit)
         return self._runs(container).search(scope, labelled, query, limit)
 
-    def inline_reads(self) -> AbstractContextManager[bool]:
-        """See `Backend.inline_reads`."""
-        return self._pool.impatient()
-
     def check_separation(self, container: str) -> None:
         """See `Backend.check_separation`."""
         self.folders.check_separation(container)
@@ -267,15 +277,23 @@ class SQLiteBackend:
         self, container: str, job: str, partition: Partition
     ) -> tuple[tuple[Entry, ...], tuple[Change, ...], tuple[Entry, ...]]:
         """See `Backend.snapshot`."""
-        return stamp.hand_out(
-            self._read_by.setdefault(container, {}),
+        spool = self._spool(container)
+        known = stamp.merge_sources(
+            (*spool.readings(job), *self._read_by.get((container, job), ()))
+        )
+        shown, marks = stamp.hand_out(
+            known,
             self.limits,
-            job,
             partition,
             self._curated(container).active(),
             self.changes(container),
             notes.all_notes(self._runs_file(container), self.limits),
         )
+        if len(marks) > len(spool.readings(job)):
+            self.folders.make(container, QUEUE)
+            spool.add_reading(job, marks)
+        self._read_by[container, job] = marks
+        return shown
 
     # The owner.
 
@@ -290,36 +308,48 @@ class SQLiteBackend:
 
     def changes(self, container: str) -> list[Change]:
         """See `Backend.changes`."""
-        return self._open(container, self._spool(container).names())
+        return self._open(container, self._spool(container).listing().names)
 
     def standing(self, container: str, change_id: str) -> Standing | None:
         """See `Backend.standing`."""
         curated, spool = self._curated(container), self._spool(container)
-        names = spool.names()
-        name = next((n for n in names if n.id == change_id), None)
+        listing = spool.listing()
+        name = listing.named(change_id)
         change = spool.read(name) if name is not None else None
-        # In this order: a decided change leaves the queue only after its decision is there to be read.
+        current, successor = None, curated.closed_by(change_id)
+        if name is not None and successor is None:
+            current = next(iter(self._open(container, listing.beside(name))), None)
+            successor = current.id if current is not None else None
+        # The decision is read last: a decided change leaves the queue only after that is there.
         decision = curated.decision(change_id)
         if decision is not None:
             return Standing(with_base(decision.change, curated), decision.outcome, decision)
-        if name is None or change is None:
+        if change is None:
             return None
-        group = [n for n in names if (n.writer, n.path) == (name.writer, name.path)]
-        current = next(iter(self._open(container, group)), None)
         if current is not None and current.id == change_id:
             return Standing(current, "open")
-        successor = current.id if current is not None else curated.closed_by(change_id)
         return Standing(with_base(change, curated), "superseded", None, successor)
 
     def decide(
         self, container: str, decision: Decision, entry: Entry | None, expected: int
     ) -> Entry | None:
         """See `Backend.decide`."""
-        published = self._curated(container).decide(decision, entry, expected)
-        spool, over = self._spool(container), {decision.change.id, *decision.change.supersedes}
-        for name in spool.names():
-            if name.id in over:
-                spool.remove(name.file)
+        change, curated, spool = decision.change, self._curated(container), self._spool(container)
+        listing = spool.listing()
+        name = listing.named(change.id)
+        # What a file claims to supersede counts for its writer and path alone.
+        foreign = {
+            other.id for other in listing.names if name is None or other[19:52] != name[19:52]
+        }
+        closes = [i for i in (change.id, *change.supersedes) if i == change.id or i not in foreign]
+        published = curated.decide(decision, closes, entry, expected)
+        mine = [
+            other for other in listing.names if name is not None and other.writer == name.writer
+        ]
+        closed = curated.closed(mine)
+        for other in mine:  # leftovers of earlier decisions included
+            if other.id in closed:
+                spool.remove(other)
         return published
 
     def publish(self, container: str, entry: Entry, expected: int) -> Entry:
@@ -328,7 +358,7 @@ class SQLiteBackend:
 
     def retire(self, container: str, path: str, owner: str) -> None:
         """See `Backend.retire`."""
-        self._curated(container).retire(path)
+        self._curated(container).retire(path, owner)
 
     def history(self, container: str, path: str) -> list[Entry]:
         """See `Backend.history`."""
@@ -341,7 +371,13 @@ class SQLiteBackend:
     def clear_runs(self, container: str) -> int:
         """See `Backend.clear_runs`."""
         file = self._runs_file(container)
-        count = notes.count(file, self.limits)
+        try:
+            count = notes.count(file, self.limits)
+        except StoreFailed as error:
+            self._curated(container).next_generation()
+            raise StoreFailed(
+                f"the notes are not served any more, but could not be counted: {error}"
+            ) from None
         self._curated(container).next_generation()
         for old in (file, *(file.with_name(f"{file.name}{end}") for end in ("-wal", "-shm"))):
             with suppress(OSError):  # it isn't served any more; a leftover is harmless
@@ -368,6 +404,7 @@ class SQLiteBackend:
 
     def accept_ledger_loss(self, container: str) -> None:
         """Let new sessions start unmarked although their ledger replaces one that is gone."""
+        refuse_beside_agent()
         file = self.folders.store(container, LEDGER) / ledgers.FILE
         name = ledgers.name_of(file, self.limits)
         if name is None:

@@ -8,19 +8,19 @@ import sqlite3
 import threading
 import time
 import urllib.parse
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from sams_core.backend import WouldBlock
-from sams_core.backends.sqlite.folders import file_mode
+from sams_core.backend import WouldBlock, is_impatient
+from sams_core.backends.sqlite.folders import exists, file_mode, place
 from sams_core.errors import StoreFailed, StoreNeedsOwner
 
 T = TypeVar("T")
 Store = Literal["curated", "ledger", "runs"]
+_MOST_HELD = 24  # connections of a thread, of up to three descriptors each
 _DEADLINE = 10.0  # seconds; then the store counts as stuck
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 # A reader that may not write meets a journal which only a writer can roll back.
@@ -39,16 +39,25 @@ _PRAGMAS: dict[Store, tuple[str, ...]] = {
 }
 
 
-class _Connection(sqlite3.Connection):
-    """A connection that can be weakly referenced."""
-
-
 class _Held:
-    """The connections of one thread in one process; closed with the thread."""
+    """The connections of one thread in one process, the least recently used first."""
 
-    def __init__(self) -> None:
-        self.pid = os.getpid()
-        self.open: dict[tuple[str, str], _Connection] = {}
+    def __init__(self, pool_epoch: int) -> None:
+        self.pid, self.pool_epoch = os.getpid(), pool_epoch
+        self.open: dict[tuple[str, str], sqlite3.Connection] = {}
+
+    def get(self, key: tuple[str, str]) -> sqlite3.Connection | None:
+        found = self.open.pop(key, None)
+        if found is not None:
+            self.open[key] = found
+        return found
+
+    def put(self, key: tuple[str, str], connection: sqlite3.Connection) -> None:
+        """Keep a connection; an idle one makes room, so that many containers don't eat descriptors."""
+        idle = [k for k, c in self.open.items() if not c.in_transaction]
+        for old in idle[: max(0, len(self.open) - _MOST_HELD + 1)]:
+            self.open.pop(old).close()
+        self.open[key] = connection
 
     def close(self) -> None:
         if self.pid == os.getpid():
@@ -64,21 +73,12 @@ _inherited: list[_Held] = []  # a forked child must neither use nor close its pa
 
 
 class Pool:
-    """The connections of one backend object."""
+    """The connections of one backend object, each used by the thread that opened it alone."""
 
     def __init__(self) -> None:
         self._local = threading.local()
-        self._all: weakref.WeakSet[_Held] = weakref.WeakSet()
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def impatient(self) -> Iterator[bool]:
-        """Inside, waiting for a lock raises `WouldBlock` in this thread."""
-        self._local.impatient = True
-        try:
-            yield True
-        finally:
-            self._local.impatient = False
+        self._epoch = 0
+        self._places: dict[str, tuple[int, int] | None] = {}
 
     def retry(self, work: Callable[[], T]) -> T:
         """Run `work` until no lock is in its way, sleeping 0.2 to 2 ms at random between attempts.
@@ -92,7 +92,7 @@ class Pool:
             except sqlite3.OperationalError as error:
                 if (error.sqlite_errorcode & 0xFF) not in _BUSY or error.sqlite_errorcode in _HOT:
                     raise translated(error) from None
-                if getattr(self._local, "impatient", False):
+                if is_impatient():
                     raise WouldBlock from None
                 if time.monotonic() > deadline:
                     raise StoreFailed("the database stays locked", rule="store-locked") from None
@@ -100,15 +100,17 @@ class Pool:
             except sqlite3.DatabaseError as error:
                 raise translated(error) from None
 
-    def _held(self) -> dict[tuple[str, str], _Connection]:
+    def _held(self) -> _Held:
         held: _Held | None = getattr(self._local, "held", None)
-        if held is None or held.pid != os.getpid():
-            if held is not None:
-                _inherited.append(held)
-            held = self._local.held = _Held()
-            with self._lock:
-                self._all.add(held)
-        return held.open
+        if held is not None and held.pid != os.getpid():
+            _inherited.append(held)
+            held = None
+        elif held is not None and held.pool_epoch != self._epoch:
+            held.close()
+            held = None
+        if held is None:
+            held = self._local.held = _Held(self._epoch)
+        return held
 
     def writer(
         self, store: Store, file: Path, first: Callable[[sqlite3.Connection], None]
@@ -118,13 +120,18 @@ class Pool:
         found = held.get((str(file), "rw"))
         if found is None:
             found = self._open(store, file, first)
-            held[str(file), "rw"] = found
+            held.put((str(file), "rw"), found)
+            self._places.setdefault(str(file), place(file))
         return found
+
+    def in_place(self, file: Path) -> bool:
+        """Tell whether the file that this process opened first is still the one at its path."""
+        return self._places.get(str(file)) == place(file)
 
     def _open(
         self, store: Store, file: Path, first: Callable[[sqlite3.Connection], None]
-    ) -> _Connection:
-        if not file.exists():
+    ) -> sqlite3.Connection:
+        if not exists(file):
             self._create(file)
         try:
             connection = _connect(str(file), uri=False)
@@ -135,6 +142,9 @@ class Pool:
                 self.retry(lambda pragma=pragma: connection.execute(pragma).fetchall())  # type: ignore[misc]
             connection.execute("PRAGMA trusted_schema=OFF")
             self._migrate(connection, store, first)
+            # Read the schema now, waiting for whoever writes it: later SQLite would answer "no such
+            # table" from an empty schema that it can't check while the file is locked.
+            self.retry(lambda: connection.execute("SELECT count(*) FROM sqlite_schema").fetchone())
         except BaseException:
             connection.close()
             raise
@@ -187,7 +197,7 @@ class Pool:
         found = held.get((str(file), "ro"))
         if found is not None:
             return found
-        if not file.exists():
+        if not exists(file):
             return None
         quoted = urllib.parse.quote(os.fsencode(file.absolute()))
         try:
@@ -205,7 +215,7 @@ class Pool:
             if version == 0:  # its owner is creating it at this moment
                 return None
             raise StoreFailed(f"schema version {version}: the owner must open it with this package")
-        held[str(file), "ro"] = connection
+        held.put((str(file), "ro"), connection)
         return connection
 
     @contextmanager
@@ -224,19 +234,18 @@ class Pool:
             raise
 
     def close(self) -> None:
-        """Close this process's connections in all threads."""
-        with self._lock:
-            for held in list(self._all):
-                held.close()
+        """Close this thread's connections now, and other threads' when they next use or end."""
+        self._epoch += 1
+        self._places.clear()
+        self._held()
 
 
-def _connect(database: str, *, uri: bool) -> _Connection:
+def _connect(database: str, *, uri: bool) -> sqlite3.Connection:
     return sqlite3.connect(
         database,
         timeout=0,
         isolation_level=None,
         check_same_thread=False,
-        factory=_Connection,
         cached_statements=64,
         uri=uri,
     )

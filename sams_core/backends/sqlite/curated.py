@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,9 +13,9 @@ from sams_core.backend import Row
 from sams_core.backends import fts, stamp
 from sams_core.backends.sqlite.connect import Pool
 from sams_core.backends.sqlite.rows import entry_from, provenance
-from sams_core.backends.sqlite.spool import actor_of, decode, encode
+from sams_core.backends.sqlite.spool import Name, actor_of, decode, encode
 from sams_core.errors import NotFound
-from sams_core.records import Change, Decision, Entry
+from sams_core.records import Change, Decision, Entry, now
 from sams_core.scopes import family_of, is_handle
 from sams_core.search import snippet
 
@@ -23,7 +23,8 @@ T = TypeVar("T")
 FILE = "curated.db"
 _TABLES = {False: "trusted", True: "labelled"}
 _ENTRY = (
-    "SELECT v.path, v.version, t.description, t.content, v.date, v.provenance, v.status, v.handle "
+    "SELECT v.path, v.version, t.description, t.content, v.date, v.provenance, v.status, v.handle, "
+    "v.ended_date, v.ended_by "
     "FROM versions v JOIN texts t ON t.id = v.id "
 )
 
@@ -88,23 +89,24 @@ class Curated:
     ) -> list[Row]:
         """List entries by path, labelled ones by handle; see `Backend.index`."""
         key = "v.handle" if labelled else "v.path"
+        name = ("labelled" if labelled else "trusted") + ("_now" if at is None else "_listing")
         when = (
             "v.status = 'active'"
             if at is None
-            else "v.born <= ?5 AND coalesce(v.ended, ?5 + 1) > ?5"
+            else "v.born <= :at AND coalesce(v.ended, :at + 1) > :at"
         )
         sql = (
             "SELECT v.path, v.handle, v.version, t.description, v.date, "  # noqa: S608 - ours
-            "CASE WHEN length(t.content) <= ?4 THEN t.content ELSE '' END "
-            f"FROM versions v JOIN texts t ON t.id = v.id WHERE v.labelled = {int(labelled)} "
-            f"AND {key} > ?1 AND {when} AND ?2 = ?2 ORDER BY {key} LIMIT ?3"
+            "CASE WHEN length(t.content) <= :contents THEN t.content ELSE '' END "
+            f"FROM versions v INDEXED BY {name} JOIN texts t ON t.id = v.id "
+            f"WHERE v.labelled = {int(labelled)} AND {when} AND {key} > :after "
+            f"ORDER BY {key} LIMIT :limit"
         )
-        values: list[object] = [after, 0, limit, contents]
-        if at is not None:
-            values.append(at)
+        values = {"after": after, "limit": limit, "contents": contents, "at": at}
+        rows: list[tuple[Any, ...]] = self._read(lambda db: db.execute(sql, values).fetchall(), [])
         return [
             Row(path, handle if labelled else None, version, description, date, labelled, text)
-            for path, handle, version, description, date, text in self._rows(sql, *values)
+            for path, handle, version, description, date, text in rows
         ]
 
     def search(self, labelled: bool, query: str, limit: int) -> list[Row]:
@@ -114,41 +116,52 @@ class Curated:
             rows = []
             for rowid in fts.find(db, _TABLES[labelled], query, limit):
                 found = db.execute(_ENTRY + "WHERE v.id = ?", (rowid,)).fetchone()
-                path, version, description, content, date, _, _, handle = found
-                text = snippet(content, query)
-                shown = handle if labelled else None
-                rows.append(Row(path, shown, version, description, date, labelled, text))
+                entry = entry_from(self._scope, found)
+                shown = entry.handle if labelled else None
+                rows.append(
+                    Row(
+                        entry.path,
+                        shown,
+                        entry.version,
+                        entry.description,
+                        entry.date,
+                        labelled,
+                        snippet(entry.content, query),
+                    )
+                )
             return rows
 
         return self._read(work, [])
 
     def decision(self, change_id: str) -> Decision | None:
         """Return the decision about a change."""
-        rows = self._rows(
-            "SELECT outcome, owner, digest, note, date, change FROM decisions WHERE change_id = ?",
-            change_id,
-        )
-        for outcome, owner, digest, note, date, change in rows:
-            decided = replace(decode(change.encode(), self._scope), digest=digest)
-            return Decision(decided, outcome, owner, digest, note, date)
-        return None
+        return self._read(lambda db: self._decided(db, change_id), None)
+
+    def _decided(self, db: sqlite3.Connection, change_id: str) -> Decision | None:
+        sql = "SELECT outcome, owner, digest, note, date, change FROM decisions WHERE change_id = ?"
+        row = db.execute(sql, (change_id,)).fetchone()
+        if row is None:
+            return None
+        change = decode(row[5].encode(), self._scope, None)
+        return Decision(replace(change, digest=row[2]), *row[:5])
 
     def closed_by(self, change_id: str) -> str | None:
         """Return the decided change that ended this one: itself, or its successor."""
         rows = self._rows("SELECT decision FROM closed WHERE change_id = ?", change_id)
         return str(rows[0][0]) if rows else None
 
-    def closed(self, change_ids: Sequence[str]) -> set[str]:
-        """Return those of the ids that are closed."""
+    def closed(self, names: Sequence[Name]) -> set[str]:
+        """Return the ids of those files whose change is closed."""
 
         def work(db: sqlite3.Connection) -> set[str]:
             sql = "SELECT 1 FROM closed WHERE change_id = ?"
-            return {i for i in change_ids if db.execute(sql, (i,)).fetchone() is not None}
+            ids = (name.id for name in names)
+            return {i for i in ids if db.execute(sql, (i,)).fetchone() is not None}
 
         return self._read(work, set())
 
     def knows_family(self, family: str) -> bool:
-        """Tell whether an entry or a decision comes from a family; None of a name asks for any."""
+        """Tell whether an entry or a decision comes from a family."""
         sql = (
             "SELECT 1 FROM versions WHERE family = ?1 UNION ALL "
             "SELECT 1 FROM decisions WHERE family = ?1 LIMIT 1"
@@ -171,8 +184,10 @@ class Curated:
         with self._pool.transaction(db):
             return self._publish(db, entry, expected)
 
-    def decide(self, decision: Decision, entry: Entry | None, expected: int) -> Entry | None:
-        """Record a decision and publish its entry; see `Backend.decide`."""
+    def decide(
+        self, decision: Decision, closes: Iterable[str], entry: Entry | None, expected: int
+    ) -> Entry | None:
+        """Record a decision that closes changes and publish its entry; see `Backend.decide`."""
         db, change = self._writer(), decision.change
         with self._pool.transaction(db):
             earlier = self._decided(db, change.id)
@@ -199,16 +214,9 @@ class Curated:
                     encode(change).decode(),
                 ),
             )
-            for gone in (change.id, *change.supersedes):
+            for gone in closes:
                 db.execute("INSERT OR IGNORE INTO closed VALUES (?, ?)", (gone, change.id))
             return published
-
-    def _decided(self, db: sqlite3.Connection, change_id: str) -> Decision | None:
-        sql = "SELECT outcome, owner, digest, note, date, change FROM decisions WHERE change_id = ?"
-        row = db.execute(sql, (change_id,)).fetchone()
-        if row is None:
-            return None
-        return Decision(decode(row[5].encode(), self._scope), *row[:5])
 
     def _publish(self, db: sqlite3.Connection, entry: Entry, expected: int) -> Entry:
         active = _ENTRY + "WHERE v.path = ? AND v.status = 'active'"
@@ -220,7 +228,7 @@ class Curated:
             new = replace(new, handle=self._handle(db, new.path))
         revision = self._revise(db, restored=new.act == "restore")
         if current is not None:
-            self._end(db, current, "superseded", revision)
+            self._end(db, current, "superseded", revision, new.decided_by)
         rowid = db.execute(
             "INSERT INTO versions (path, version, status, labelled, handle, born, date, digest, "
             "family, change_id, provenance) VALUES (?, ?, 'active', ?, ?, ?, ?, ?, ?, ?, ?) "
@@ -257,16 +265,18 @@ class Curated:
             db.execute("UPDATE meta SET epoch = revision")
         return revision
 
-    def _end(self, db: sqlite3.Connection, entry: Entry, status: str, revision: int) -> None:
+    def _end(
+        self, db: sqlite3.Connection, entry: Entry, status: str, revision: int, by: str | None
+    ) -> None:
         rowid = db.execute(
-            "UPDATE versions SET status = ?, ended = ? WHERE path = ? AND status = 'active' "
-            "RETURNING id",
-            (status, revision, entry.path),
+            "UPDATE versions SET status = ?, ended = ?, ended_date = ?, ended_by = ? "
+            "WHERE path = ? AND status = 'active' RETURNING id",
+            (status, revision, now(), by, entry.path),
         ).fetchone()[0]
         texts = (entry.path, entry.description, entry.content)
         fts.remove(db, _TABLES[entry.tainted], rowid, *texts)
 
-    def retire(self, path: str) -> None:
+    def retire(self, path: str, owner: str) -> None:
         """Stop serving a path; see `Backend.retire`."""
         if not self.history(path):
             raise NotFound("no entry of that path")
@@ -276,7 +286,7 @@ class Curated:
             row = db.execute(sql, (path,)).fetchone()
             if row is not None:
                 revision = self._revise(db, restored=True)
-                self._end(db, entry_from(self._scope, row), "retired", revision)
+                self._end(db, entry_from(self._scope, row), "retired", revision, owner)
 
     def next_generation(self) -> None:
         """Stop serving the run notes there are."""

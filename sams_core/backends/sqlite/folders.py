@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
 from pathlib import Path
 
 from sams_core.errors import PermissionDenied, StoreFailed
+from sams_core.scopes import ORG
 
 CURATED, QUEUE, LEDGER, RUNS = "curated", "queue", "ledger", "runs"
 AGENT_STORES = (QUEUE, LEDGER, RUNS)
@@ -49,7 +51,7 @@ class Folders:
     def make(self, container: str, store: str) -> Path:
         """Create a store's folder if it is missing, private to this user unless it is `curated`."""
         folder = self.store(container, store)
-        if not folder.is_dir():
+        if not exists(folder):
             try:
                 folder.parent.mkdir(parents=True, exist_ok=True)
                 folder.mkdir(0o755 if store == CURATED else 0o700, exist_ok=True)
@@ -58,21 +60,19 @@ class Folders:
         return folder
 
     def init(self, container: str, group: int | None) -> None:
-        """Create all four folders; the agents' three are shared with `group` if it is given."""
+        """Create all four folders; the agents' three are shared with `group` if it is given.
+
+        With a group only its members reach a project's or tenant's folder; every agent reads `org`.
+        A link in place of a folder isn't followed, and another user's folder isn't taken over.
+        """
+        folder = self.container(container)
         try:
             self.base.mkdir(parents=True, exist_ok=True)
-            folder = self.container(container)
-            folder.mkdir(0o755, exist_ok=True)
-            os.chmod(folder, 0o755)  # noqa: S103 - the point of the command
-            curated = folder / CURATED
-            curated.mkdir(0o755, exist_ok=True)
-            os.chmod(curated, 0o755)  # noqa: S103 - the point of the command
+            closed = group is not None and container != ORG
+            _own(folder, 0o750 if closed else 0o755, group if closed else None)
+            _own(folder / CURATED, 0o755, None)
             for store in AGENT_STORES:
-                shared = folder / store
-                shared.mkdir(0o700, exist_ok=True)
-                if group is not None:
-                    os.chown(shared, -1, group)
-                    os.chmod(shared, 0o2770)  # noqa: S103 - the point of the command
+                _own(folder / store, 0o700 if group is None else 0o2770, group)
         except OSError as error:
             raise failed("creating the folders", error) from None
 
@@ -84,12 +84,45 @@ class Folders:
         folder, curated = self.container(container), self.store(container, CURATED)
         if os.access(self.base, os.W_OK):
             raise _not_separate("the base directory is writable")
-        if not curated.is_dir():
+        if not exists(curated):
             raise _not_separate("there is no curated/; the owner runs sams init")
         if os.access(folder, os.W_OK) or os.access(curated, os.W_OK):
             raise _not_separate("curated/ or its parent is writable")
         if any(os.access(entry.path, os.W_OK) for entry in os.scandir(curated)):
             raise _not_separate("a file in curated/ is writable")
+
+
+def _own(folder: Path, mode: int, group: int | None) -> None:
+    folder.mkdir(0o700, exist_ok=True)
+    opened = open_folder(folder)
+    try:
+        if os.fstat(opened).st_uid not in (os.geteuid(), 0) and os.geteuid() != 0:
+            raise PermissionError(errno.EPERM, "")
+        if group is not None:
+            os.fchown(opened, -1, group)
+        os.fchmod(opened, mode)
+    finally:
+        os.close(opened)
+
+
+def exists(path: Path) -> bool:
+    """Tell whether something is there; raises `StoreFailed` if that can't be told."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise failed("looking at the store", error) from None
+    return True
+
+
+def place(path: Path) -> tuple[int, int] | None:
+    """Return what tells one file from another, None if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _not_separate(why: str) -> PermissionDenied:

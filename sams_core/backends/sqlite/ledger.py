@@ -10,7 +10,7 @@ from pathlib import Path
 from sams_core.backends import stamp
 from sams_core.backends.sqlite.connect import Pool
 from sams_core.backends.sqlite.private import private_copy
-from sams_core.errors import PermissionDenied
+from sams_core.errors import PermissionDenied, StoreFailed
 from sams_core.limits import Limits
 from sams_core.records import Pin, SessionInfo, SessionKey, Source, now
 
@@ -26,7 +26,11 @@ class Ledger:
         self.file = folder / FILE
 
     def _db(self) -> sqlite3.Connection:
-        return self._pool.writer("ledger", self.file, self._first)
+        db = self._pool.writer("ledger", self.file, self._first)
+        if not self._pool.in_place(self.file):
+            # Marks would go to a file that no other process sees any more.
+            raise StoreFailed("the ledger was removed while in use", rule="ledger-gone")
+        return db
 
     def _first(self, db: sqlite3.Connection) -> None:
         values = (secrets.token_hex(16), int(self._lost()))
@@ -129,14 +133,14 @@ class Ledger:
 
 def name_of(file: Path, limits: Limits) -> str | None:
     """Return the random name of the ledger in a file, read through a private copy."""
-    with private_copy(file, limits.copy_bytes) as db:
+    with private_copy("ledger", file, limits.copy_bytes) as db:
         row = None if db is None else db.execute("SELECT ledger FROM meta").fetchone()
         return None if row is None else str(row[0])
 
 
 def sessions(file: Path, limits: Limits) -> list[SessionInfo]:
     """Return the sessions of a ledger with their marks, read through a private copy."""
-    with private_copy(file, limits.copy_bytes) as db:
+    with private_copy("ledger", file, limits.copy_bytes) as db:
         if db is None:
             return []
         marks: dict[str, list[Source]] = {}

@@ -7,6 +7,7 @@ database and its WAL are copied, into a folder of mode 0700, and the copy is ope
 
 from __future__ import annotations
 
+import functools
 import os
 import sqlite3
 import tempfile
@@ -15,20 +16,19 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from sams_core.backends.sqlite.connect import translated
+from sams_core.backends.sqlite.connect import Store, migrations, translated
 from sams_core.backends.sqlite.folders import failed, open_folder, open_regular
 from sams_core.errors import StoreFailed
 
 _ATTEMPTS = 50
 _WAL_HEADER = 32  # bytes; salted anew whenever the log is restarted
-_MOST_STEPS = 50_000_000  # of the engine, so that a planted view can't run for ever
+_LARGEST_VALUE = 4_000_000  # bytes of a string or row in the copy
+_DEADLINE = 20.0  # seconds for all that is done with a copy
 
 
-def _head(folder: int, name: str) -> bytes | None:
+def _head(folder: int, name: str, limit: int) -> bytes | None:
     try:
-        file = os.open(
-            name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder
-        )
+        file = open_regular(name, folder, limit)
     except FileNotFoundError:
         return None
     with closing(os.fdopen(file, "rb", buffering=0)) as opened:
@@ -55,11 +55,12 @@ def _stamp(folder: int, name: str, head: bytes | None) -> tuple[bytes | None, in
 
 
 @contextmanager
-def private_copy(database: Path, limit: int) -> Iterator[sqlite3.Connection | None]:
-    """Open a copy of a database and its WAL, or None if there is no such database.
+def private_copy(store: Store, database: Path, limit: int) -> Iterator[sqlite3.Connection | None]:
+    """Open a copy of a database and its WAL, or None if there is no such database yet.
 
-    `limit` is the most bytes of each file. Raises `StoreFailed` if no consistent copy can be had:
-    a link, a FIFO or an oversized file in its place, or a log that keeps being restarted.
+    `limit` is the most bytes of each file. Raises `StoreFailed` if no consistent copy can be had (a
+    link, a FIFO or an oversized file in its place, a log that keeps being restarted), or if the copy's
+    schema isn't exactly ours: a view in place of a table could answer anything, for ever.
     """
     with tempfile.TemporaryDirectory(prefix="sams-") as private:
         try:
@@ -74,12 +75,31 @@ def private_copy(database: Path, limit: int) -> Iterator[sqlite3.Connection | No
         connection = sqlite3.connect(Path(private) / "copy.db", isolation_level=None)
         with closing(connection):
             try:
+                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
                 connection.execute("PRAGMA trusted_schema=OFF")
-                steps = iter(range(_MOST_STEPS // 100_000))
-                connection.set_progress_handler(lambda: next(steps, None) is None, 100_000)
+                deadline = time.monotonic() + _DEADLINE
+                connection.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
+                schema = _schema(connection)
+                if not schema:
+                    yield None  # its writer is creating it at this moment
+                    return
+                if schema != _expected(store):
+                    raise StoreFailed("a database's schema isn't this package's", rule="schema")
                 yield connection
             except sqlite3.Error as error:
                 raise translated(error) from None
+
+
+def _schema(connection: sqlite3.Connection) -> list[tuple[str, str, str | None]]:
+    return sorted(connection.execute("SELECT type, name, sql FROM sqlite_schema"), key=repr)
+
+
+@functools.cache
+def _expected(store: Store) -> list[tuple[str, str, str | None]]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        for script in migrations(store):
+            connection.executescript(script)
+        return _schema(connection)
 
 
 def _consistent(database: Path, target: Path, limit: int) -> bool:
@@ -88,7 +108,7 @@ def _consistent(database: Path, target: Path, limit: int) -> bool:
     try:
         os.stat(database.name, dir_fd=folder, follow_symlinks=False)
         for attempt in range(_ATTEMPTS):
-            before = _stamp(folder, database.name, _head(folder, f"{database.name}-wal"))
+            before = _stamp(folder, database.name, _head(folder, f"{database.name}-wal", limit))
             for old in (target, wal):
                 old.unlink(missing_ok=True)
             _copy(folder, database.name, target, limit)
@@ -97,7 +117,7 @@ def _consistent(database: Path, target: Path, limit: int) -> bool:
                     _copy(folder, f"{database.name}-wal", wal, limit)
                 except FileNotFoundError:
                     continue
-            after = _stamp(folder, database.name, _head(folder, f"{database.name}-wal"))
+            after = _stamp(folder, database.name, _head(folder, f"{database.name}-wal", limit))
             if before == after:
                 return True
             time.sleep(0.002 * attempt)

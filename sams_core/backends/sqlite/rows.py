@@ -65,5 +65,6 @@ def note_from(row: tuple[Any, ...]) -> Entry:
 
 
 def entry_from(scope: str, row: tuple[Any, ...]) -> Entry:
-    """Return an entry: path, version, description, content, date, provenance, status, handle."""
-    return _entry(scope, *row[:6], status=row[6], handle=row[7])
+    """Return an entry: path, version, description, content, date, provenance, status, handle, ended."""
+    more = {"status": row[6], "handle": row[7], "ended": row[8], "ended_by": row[9]}
+    return _entry(scope, *row[:6], **more)

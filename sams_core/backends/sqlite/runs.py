@@ -10,10 +10,13 @@ from pathlib import Path
 from sams_core.backend import Row
 from sams_core.backends import fts, stamp
 from sams_core.backends.sqlite.connect import Pool
+from sams_core.backends.sqlite.folders import exists
 from sams_core.backends.sqlite.private import private_copy
 from sams_core.backends.sqlite.rows import note_from, provenance
+from sams_core.errors import StoreFailed
 from sams_core.limits import Limits
 from sams_core.records import Draft, Entry, Receipt, Source
+from sams_core.scopes import check_path
 from sams_core.search import snippet
 
 _COLUMNS = "scope, path, version, description, content, date, provenance"
@@ -57,7 +60,7 @@ class Runs:
             old = self._read(db, draft.scope, draft.path)
             stamp.check_base(draft.base_version, old)
             used = db.execute("SELECT sum(size) FROM notes WHERE family = ?", (family,)).fetchone()
-            size = stamp.text_size(draft.description, draft.content)
+            size = stamp.text_size(draft.path, draft.description, draft.content)
             stamp.check_bytes(self._limits, (used[0] or 0) + spooled + size)
             note = stamp.make_note(draft, sources(), old)
             self._store(db, note, family, size, old)
@@ -104,13 +107,13 @@ class Runs:
 
     def read(self, scope: str, path: str) -> Entry | None:
         """Return a note."""
-        if not self._file.exists():
+        if not exists(self._file):
             return None
         return self._pool.retry(lambda: self._read(self._db(), scope, path))
 
     def index(self, scope: str, labelled: bool, after: str, limit: int) -> list[Row]:
         """List notes by path."""
-        if not self._file.exists():
+        if not exists(self._file):
             return []
         sql = (
             "SELECT path, NULL, version, description, date, labelled FROM notes "
@@ -122,7 +125,7 @@ class Runs:
 
     def search(self, scope: str, labelled: bool, query: str, limit: int) -> list[Row]:
         """Return the best hits among a scope's notes."""
-        if not self._file.exists():
+        if not exists(self._file):
             return []
         token = _token(scope, labelled)
         db = self._db()
@@ -141,7 +144,7 @@ class Runs:
 
     def known(self, *, family: str, scope: str | None) -> bool:
         """Tell whether there are notes of a family, or in one scope of it."""
-        if not self._file.exists():
+        if not exists(self._file):
             return False
         sql = "SELECT 1 FROM notes WHERE family = ?1 AND (?2 IS NULL OR scope = ?2) LIMIT 1"
         row = self._pool.retry(lambda: self._db().execute(sql, (family, scope)).fetchone())
@@ -149,7 +152,7 @@ class Runs:
 
     def used(self, family: str) -> int:
         """Return the bytes of text in a family's notes."""
-        if not self._file.exists():
+        if not exists(self._file):
             return 0
         sql = "SELECT coalesce(sum(size), 0) FROM notes WHERE family = ?"
         total: int = self._pool.retry(lambda: self._db().execute(sql, (family,)).fetchone()[0])
@@ -158,14 +161,17 @@ class Runs:
 
 def all_notes(file: Path, limits: Limits) -> list[Entry]:
     """Return every note of a generation, read through a private copy."""
-    with private_copy(file, limits.copy_bytes) as db:
+    with private_copy("runs", file, limits.copy_bytes) as db:
         if db is None:
             return []
         sql = f"SELECT {_COLUMNS} FROM notes ORDER BY scope, path LIMIT {_MOST_NOTES}"  # noqa: S608
-        return [note_from(row) for row in db.execute(sql)]
+        notes = [note_from(row) for row in db.execute(sql)]
+    if any(not note.scope.startswith("run:") or check_path(note.path) is None for note in notes):
+        raise StoreFailed("a stored record is damaged", rule="damaged")
+    return notes
 
 
 def count(file: Path, limits: Limits) -> int:
     """Return how many notes a generation has, read through a private copy."""
-    with private_copy(file, limits.copy_bytes) as db:
+    with private_copy("runs", file, limits.copy_bytes) as db:
         return 0 if db is None else int(db.execute("SELECT count(*) FROM notes").fetchone()[0])

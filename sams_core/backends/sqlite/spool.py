@@ -1,38 +1,45 @@
 """The queue: one immutable file a change, named so that counting needs no reading.
 
-A name is `<time>-<kind>-<writer>-<path>-<agent>-<size>-<id>.json` in hexadecimal: nanoseconds, `w` or
-`p`, 64 bits of SHA-256 of the family or job, of the path and of the agent, bytes of text, the id. A
-file is written under a temporary name, synced, linked and the folder synced: it is there whole or not.
-Whoever reads it trusts neither name nor content: the form is checked, and both must agree.
+A name is `<time>-<kind>-<writer>-<path>-<agent>-<size>-<id>.json` in hexadecimal: nanoseconds, `w` for a
+write, `p` for a proposal or `r` for what a job has read, 64 bits of SHA-256 of the family or job, of the
+path and of the agent, bytes of text, the id. A file is written under a temporary name, synced, linked and
+the folder synced: it is there whole or not. Whoever reads it trusts neither name nor content: the form
+and the limits are checked, and both must agree.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 import re
 import secrets
 import stat
 import time
-from dataclasses import dataclass
+from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from sams_core.backend import WouldBlock, is_impatient
 from sams_core.backends import stamp
 from sams_core.backends.sqlite.folders import failed, open_folder, open_regular
 from sams_core.canonical import canonical
 from sams_core.errors import LimitExceeded, SamsError
+from sams_core.limits import Limits, check_text
 from sams_core.records import Change, Flag, SessionKey, Source
-from sams_core.scopes import check_path, family_of
+from sams_core.scopes import check_id, check_path, family_of
 
 _NAME = re.compile(
-    r"([0-9a-f]{16})-([wp])-([0-9a-f]{16})-([0-9a-f]{16})-([0-9a-f]{16})-([0-9a-f]{6})-([0-9a-f]{32})\.json"
+    r"[0-9a-f]{16}-[wpr]-[0-9a-f]{16}-[0-9a-f]{16}-[0-9a-f]{16}-[0-9a-f]{8}-[0-9a-f]{32}\.json"
 )
-_LARGEST = 4_000_000  # bytes of a file; 100,000 bytes of text can need six times that in JSON
-_MOST_NAMES = 100_000
+_MOST_NAMES = 200_000
+_KINDS = {"w": "write", "p": "proposal"}
+_SETTLED = (
+    100_000_000  # nanoseconds after which a folder's time stamp tells every later change apart
+)
+_QUICK = 65_536  # bytes of a folder that is listed in well under a millisecond
 
 
 def _short(*parts: str) -> str:
@@ -54,20 +61,76 @@ def agent_part(agent: str) -> str:
     return _short("agent", agent)
 
 
-@dataclass(frozen=True, order=True)
-class Name:
-    """What a file's name says."""
+class Name(str):
+    """A file's name, which says what is counted."""
 
-    file: str
-    kind: str
-    writer: str
-    path: str
-    agent: str
-    size: int
-    id: str
+    __slots__ = ()
+
+    @property
+    def kind(self) -> str:
+        """Return `w`, `p` or `r`."""
+        return self[17]
+
+    @property
+    def writer(self) -> str:
+        """Return the part for the family or the job."""
+        return self[19:35]
+
+    @property
+    def path(self) -> str:
+        """Return the part for the path."""
+        return self[36:52]
+
+    @property
+    def agent(self) -> str:
+        """Return the part for the agent."""
+        return self[53:69]
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of text."""
+        return int(self[70:78], 16)
+
+    @property
+    def id(self) -> str:
+        """Return the id of the change."""
+        return self[79:111]
+
+
+class Listing:
+    """The files of a queue at one moment, oldest first, and by who wrote them."""
+
+    def __init__(self, names: list[Name]) -> None:
+        ids: set[str] = set()
+        self.names: list[Name] = []
+        self.reads: defaultdict[str, list[Name]] = defaultdict(list)
+        self._by: defaultdict[str, list[Name]] = defaultdict(list)
+        for name in names:
+            if name.kind == "r":
+                self.reads[name.writer].append(name)
+            elif name.id not in ids:  # of an id that is there twice the older file is the change
+                ids.add(name.id)
+                self.names.append(name)
+                self._by[name.writer].append(name)
+
+    def of(self, key: SessionKey, kind: str) -> list[Name]:
+        """Return the files of a family's writes or a job's proposals."""
+        return self._by.get(writer_of(kind, key.family if kind == "write" else key.session_id), [])
+
+    def beside(self, name: Name) -> list[Name]:
+        """Return the files by the same writer for the same path."""
+        return [n for n in self._by.get(name.writer, []) if n.path == name.path]
+
+    def named(self, change_id: str) -> Name | None:
+        """Return the file of a change."""
+        return next((name for name in self.names if name.id == change_id), None)
+
+
+_listings: dict[str, tuple[tuple[int, int], Listing]] = {}
 
 
 _Count = Annotated[int, Field(ge=0, le=2**53 - 1)]
+_Time = Annotated[str, Field(max_length=40, pattern=r"^[0-9T:+.Z-]*$")]
 
 
 class _Loose(BaseModel):
@@ -78,7 +141,7 @@ class _Source(_Loose):
     kind: Annotated[str, Field(max_length=40)]
     name: Annotated[str, Field(max_length=200)]
     origin: Annotated[str, Field(max_length=200)] | None
-    first_seen: Annotated[str, Field(max_length=40)]
+    first_seen: _Time
 
 
 class _Flag(_Loose):
@@ -95,18 +158,23 @@ class _Document(_Loose):
     path: Annotated[str, Field(max_length=96)]
     kind: Literal["write", "proposal"]
     base_version: _Count
-    flags: Annotated[list[_Flag], Field(max_length=5_000)]
-    sources: Annotated[list[_Source], Field(max_length=1_000)]
+    flags: list[_Flag]
+    sources: list[_Source]
     description: str
     content: str
     author: Annotated[str, Field(max_length=200)]
     source_session: Annotated[str, Field(max_length=1_000)] | None
-    supersedes: Annotated[list[str], Field(max_length=1_000)]
+    supersedes: list[Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]]
     rationale: str
     evidence: list[str]
     occurrences: Annotated[int, Field(ge=1, le=2**53 - 1)]
-    date: Annotated[str, Field(max_length=40)]
+    date: _Time
     base_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None
+
+
+class _Reading(_Loose):
+    job: Annotated[str, Field(max_length=200)]
+    sources: list[_Source]
 
 
 def encode(change: Change) -> bytes:
@@ -116,13 +184,21 @@ def encode(change: Change) -> bytes:
     return canonical(plain)
 
 
-def decode(data: bytes, scope: str) -> Change:
-    """Return the change in a file's bytes; raises ValueError unless its form is right throughout."""
+def decode(data: bytes, scope: str, limits: Limits | None) -> Change:
+    """Return the change in a file's bytes; raises unless its form and its sizes are right throughout.
+
+    `limits` is None for what has been checked before.
+    """
     document = _Document.model_validate_json(data)
     if document.scope != scope:
         raise ValueError("another scope")
     check_path(document.path)
-    sources = tuple(Source(s.kind, s.name, s.origin, s.first_seen) for s in document.sources)
+    check_id(document.author, "author")
+    if document.source_session is not None and not document.source_session.isprintable():
+        raise ValueError("not a session")
+    if limits is not None:
+        _check_sizes(document, limits)
+    sources = _sources(document.sources)
     return Change(
         id=document.id,
         scope=document.scope,
@@ -146,6 +222,29 @@ def decode(data: bytes, scope: str) -> Change:
     )
 
 
+def _sources(found: list[_Source]) -> tuple[Source, ...]:
+    return tuple(Source(s.kind, s.name, s.origin, s.first_seen) for s in found)
+
+
+def _check_sizes(document: _Document, limits: Limits) -> None:
+    def text(value: str, what: str, limit: int, unit: str, one_line: bool) -> None:
+        check_text(value, what, limit=limit, unit=unit, one_line=one_line)
+
+    text(document.content, "content", limits.content_bytes, "bytes", False)
+    text(document.description, "description", limits.description_chars, "characters", True)
+    text(document.rationale, "rationale", limits.rationale_chars, "characters", False)
+    for item in document.evidence:
+        text(item, "evidence", limits.evidence_chars, "characters", True)
+    for what, found, most in (
+        ("evidence, items", len(document.evidence), limits.evidence_items),
+        ("superseded changes", len(document.supersedes), limits.session_stored),
+        ("flags", len(document.flags), limits.flags),
+        ("sources", len(document.sources), 2 * limits.family_sources),
+    ):
+        if found > most:
+            raise LimitExceeded(what, most, found)
+
+
 def actor_of(change: Change) -> str:
     """Return the family or the job that wrote a change."""
     return change.author if change.source_session is None else family_of(change.source_session)
@@ -154,78 +253,118 @@ def actor_of(change: Change) -> str:
 class Spool:
     """The queue folder of one container."""
 
-    def __init__(self, folder: Path, scope: str) -> None:
-        self.folder, self.scope = folder, scope
+    def __init__(self, folder: Path, scope: str, limits: Limits) -> None:
+        self.folder, self.scope, self.limits = folder, scope, limits
+        # JSON may spell a byte of text with six characters; 200 bytes a flag or an id are plenty.
+        self._largest = 6 * limits.content_bytes + 200 * (limits.flags + limits.session_stored)
+        self._largest += 1_000_000
 
-    def names(self) -> list[Name]:
-        """Return the well-formed names, oldest first; of an id that is there twice the older one."""
-        found: list[Name] = []
-        ids: set[str] = set()
+    def listing(self) -> Listing:
+        """Return what lies in the queue, from memory while the folder hasn't changed.
+
+        A time stamp tells two states apart only once it has aged, since clocks tick coarsely.
+        Raises `WouldBlock` for an impatient caller if a large folder has to be listed.
+        """
         try:
-            with os.scandir(self.folder) as entries:
-                files = [entry.name for entry in itertools.islice(entries, _MOST_NAMES + 1)]
+            found = os.stat(self.folder, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
-            return []
+            return Listing([])
         except OSError as error:
-            raise failed("listing the queue", error) from None
-        if len(files) > _MOST_NAMES:
-            raise LimitExceeded("files in a queue", _MOST_NAMES)
-        for file in sorted(files):
-            matched = _NAME.fullmatch(file)
-            if matched and matched[7] not in ids:
-                ids.add(matched[7])
-                _, kind, writer, path, agent, size, change_id = matched.groups()
-                found.append(Name(file, kind, writer, path, agent, int(size, 16), change_id))
-        return found
+            raise failed("looking at the queue", error) from None
+        state = (found.st_ino, found.st_mtime_ns)
+        known = _listings.get(str(self.folder))
+        if known is not None and known[0] == state:
+            return known[1]
+        if is_impatient() and found.st_size > _QUICK:
+            raise WouldBlock
+        listed_at = time.time_ns()
+        listing = Listing(self._names())
+        if listed_at - found.st_mtime_ns > _SETTLED:
+            _listings[str(self.folder)] = (state, listing)
+        return listing
+
+    def _names(self) -> list[Name]:
+        try:
+            folder = open_folder(self.folder)
+            try:
+                files = os.listdir(folder)
+            finally:
+                os.close(folder)
+        except OSError:  # gone, or a link in its place
+            return []
+        names = sorted(Name(file) for file in files if _NAME.fullmatch(file))
+        if len(names) > _MOST_NAMES:
+            raise LimitExceeded("files in a queue", _MOST_NAMES, len(names))
+        return names
 
     def read(self, name: Name) -> Change | None:
         """Return the change in a file, or None if it is gone or isn't what its name says."""
         try:
-            folder = open_folder(self.folder)
-        except OSError:
-            return None
-        try:
-            return self._read(folder, name)
-        finally:
-            os.close(folder)
-
-    def _read(self, folder: int, name: Name) -> Change | None:
-        try:
-            with os.fdopen(open_regular(name.file, folder, _LARGEST), "rb") as file:
-                change = decode(file.read(_LARGEST + 1), self.scope)
+            change = decode(self._bytes(name), self.scope, self.limits)
         except (OSError, ValueError, ValidationError, SamsError):
             return None
-        kind = {"w": "write", "p": "proposal"}[name.kind]
-        written = (change.source_session is not None) == (kind == "write")
+        kind = _KINDS[name.kind]
         agrees = (
             change.id == name.id
             and change.kind == kind
-            and written
+            and (change.source_session is not None) == (kind == "write")
             and writer_of(change.kind, actor_of(change)) == name.writer
             and path_part(change.path) == name.path
             and agent_part(change.author) == name.agent
         )
         return change if agrees else None
 
-    def add(self, change: Change) -> str:
-        """Store a change durably and return its file's name."""
-        size = stamp.text_size(change.description, change.content)
-        file = "-".join(
-            (
-                f"{time.time_ns():016x}",
-                "w" if change.kind == "write" else "p",
-                writer_of(change.kind, actor_of(change)),
-                path_part(change.path),
-                agent_part(change.author),
-                f"{size:06x}",
-                f"{change.id}.json",
-            )
-        )
+    def _bytes(self, name: Name) -> bytes:
+        folder = open_folder(self.folder)
         try:
-            self._write(file, encode(change))
+            with os.fdopen(open_regular(name, folder, self._largest), "rb") as file:
+                return file.read(self._largest + 1)
+        finally:
+            os.close(folder)
+
+    def add(self, change: Change) -> Name:
+        """Store a change durably; raises `LimitExceeded` for one that could not be read again."""
+        data = encode(change)
+        if len(data) > self._largest:
+            raise LimitExceeded("a change as a file, bytes", self._largest, len(data))
+        decode(data, self.scope, self.limits)
+        size = stamp.text_size(change.path, change.description, change.content)
+        kind = "w" if change.kind == "write" else "p"
+        writer = writer_of(change.kind, actor_of(change))
+        return self._store(
+            kind, writer, path_part(change.path), agent_part(change.author), size, change.id, data
+        )
+
+    def readings(self, job: str) -> tuple[Source, ...]:
+        """Return what marked a job's reading, in whichever process it read."""
+        writer = writer_of("proposal", job)
+        found: list[Source] = []
+        for name in self.listing().reads.get(writer, []):
+            try:
+                reading = _Reading.model_validate_json(self._bytes(name))
+            except (OSError, ValueError, SamsError):
+                # Something marked the job; what, can't be told any more.
+                found.append(Source("more", "a job's reading can't be read any more", None, ""))
+                continue
+            if reading.job == job:
+                found += _sources(reading.sources)
+        return stamp.merge_sources(found)
+
+    def add_reading(self, job: str, sources: tuple[Source, ...]) -> None:
+        """Record durably what a job has read."""
+        data = canonical({"job": job, "sources": [source.to_dict() for source in sources]})
+        writer, none = writer_of("proposal", job), "0" * 16
+        self._store("r", writer, none, none, 0, stamp.new_id(), data)
+
+    def _store(
+        self, kind: str, writer: str, path: str, agent: str, size: int, ident: str, data: bytes
+    ) -> Name:
+        name = Name(f"{time.time_ns():016x}-{kind}-{writer}-{path}-{agent}-{size:08x}-{ident}.json")
+        try:
+            self._write(name, data)
         except OSError as error:
             raise failed("storing a change", error) from None
-        return file
+        return name
 
     def _write(self, name: str, data: bytes) -> None:
         folder = open_folder(self.folder)
@@ -247,21 +386,11 @@ class Spool:
         finally:
             os.close(folder)
 
-    def remove(self, file: str) -> None:
+    def remove(self, name: Name) -> None:
         """Remove a file whose change has been decided; one that stays is harmless."""
-        try:
+        with suppress(OSError):
             folder = open_folder(self.folder)
-        except OSError:
-            return
-        try:
-            os.unlink(file, dir_fd=folder)
-        except OSError:
-            pass
-        finally:
-            os.close(folder)
-
-
-def spool_of(key: SessionKey, kind: str, names: list[Name]) -> list[Name]:
-    """Return the names of a family's writes or a job's proposals."""
-    writer = writer_of(kind, key.family if kind == "write" else key.session_id)
-    return [name for name in names if name.writer == writer]
+            try:
+                os.unlink(name, dir_fd=folder)
+            finally:
+                os.close(folder)

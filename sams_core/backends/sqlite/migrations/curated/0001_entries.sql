@@ -20,6 +20,8 @@ CREATE TABLE versions (
   handle TEXT,
   born INTEGER NOT NULL,                   -- served from this revision
   ended INTEGER,                           -- to before this one
+  ended_date TEXT,
+  ended_by TEXT,
   date TEXT NOT NULL,
   digest TEXT NOT NULL UNIQUE,
   family TEXT,                             -- of the session that wrote it
@@ -28,11 +30,11 @@ CREATE TABLE versions (
   UNIQUE (path, version)
 );
 CREATE UNIQUE INDEX active_version ON versions (path) WHERE status = 'active';
-CREATE INDEX trusted_listing ON versions (path, version, date, handle)
-  WHERE status = 'active' AND labelled = 0;
-CREATE INDEX labelled_listing ON versions (handle, path, version, date)
-  WHERE status = 'active' AND labelled = 1;
-CREATE INDEX versions_in_time ON versions (labelled, path, born, ended);
+-- A page is read along one of these two, at any revision and at the present one.
+CREATE INDEX trusted_listing ON versions (path, born, ended, status) WHERE labelled = 0;
+CREATE INDEX labelled_listing ON versions (handle, born, ended, status) WHERE labelled = 1;
+CREATE INDEX trusted_now ON versions (path) WHERE labelled = 0 AND status = 'active';
+CREATE INDEX labelled_now ON versions (handle) WHERE labelled = 1 AND status = 'active';
 CREATE INDEX versions_by_family ON versions (family) WHERE family IS NOT NULL;
 CREATE INDEX versions_by_change ON versions (change_id) WHERE change_id IS NOT NULL;
 

@@ -1,0 +1,1 @@
+"""The tests of C1 to C12, a file an id."""

@@ -1,0 +1,104 @@
+"""One layer of text encodings undone: base64, hex, percent, HTML and backslash escapes.
+
+Sources: RFC 4648 (base64, base64url, base16), RFC 3986 section 2.1, the HTML standard's character
+references, RFC 8259 section 7 (``\\uXXXX``).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+
+from sams_core.redaction.engine import Pattern, View
+from sams_core.redaction.shadow import Builder, Shadow
+
+_ESCAPE = re.compile(
+    r"(?P<percent>(?:%[0-9A-Fa-f]{2})+)"
+    r"|(?P<html>&(?:\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,24});)"
+    r"|(?P<unicode>(?:\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2})+)"
+)
+# Runs that may be base64; a long line may continue on the next one, as in MIME and PEM.
+_RUN = Pattern(r"(?:[A-Za-z0-9+/_\-]{60,}\r?\n[ \t>]{0,8})*[A-Za-z0-9+/_\-]{16,}={0,2}")
+_HEX = re.compile(r"(?:0x|\\x)?([0-9A-Fa-f]{16,})\Z")
+_SPACE = re.compile(r"[\s>]+")
+_UNICODE = re.compile(r"\\(?:u|x)([0-9A-Fa-f]{2,4})")
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd]")
+
+
+def _unescape(match: re.Match[str]) -> str:
+    if match["html"]:
+        import html  # its table of names is only worth loading for a text that uses them
+
+        return html.unescape(match[0])
+    if match["percent"]:
+        return bytes.fromhex(match[0].replace("%", "")).decode("utf-8", "replace")
+    chars = "".join(chr(int(code, 16)) for code in _UNICODE.findall(match[0]))
+    # Two escapes may spell one code point beyond the first plane; what is left alone is unpaired.
+    return chars.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def unescaped(text: str) -> Shadow | None:
+    """Return `text` with its escapes read, or nothing if it has none."""
+    if "%" not in text and "&" not in text and "\\" not in text:
+        return None
+    builder = Builder()
+    done = 0
+    for match in _ESCAPE.finditer(text):
+        plain = _unescape(match)
+        if plain == match[0]:
+            continue
+        builder.add(text[done : match.start()], done, match.start())
+        builder.add(plain, match.start(), match.end())
+        done = match.end()
+    if not done:
+        return None
+    builder.add(text[done:], done, len(text))
+    return builder.build()
+
+
+def _printable(raw: bytes) -> str | None:
+    try:
+        plain = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        # A cut at the end (a truncated run) leaves a readable head.
+        if error.start < len(raw) - 4 or error.start < 8:
+            return None
+        plain = raw[: error.start].decode("utf-8")
+    return None if not plain or _UNPRINTABLE.search(plain) else plain
+
+
+def _decoded(run: str) -> str | None:
+    compact = _SPACE.sub("", run) if "\n" in run else run
+    digits = _HEX.match(compact)
+    if digits:
+        even = digits[1][: len(digits[1]) & ~1]
+        plain = _printable(bytes.fromhex(even))
+        if plain:
+            return plain
+    compact = compact.rstrip("=").replace("-", "+").replace("_", "/")
+    # A single character left over carries no byte.
+    if len(compact) % 4 == 1:
+        compact = compact[:-1]
+    try:
+        return _printable(base64.b64decode(compact + "=" * (-len(compact) % 4)))
+    except (ValueError, binascii.Error):
+        return None
+
+
+def unpacked(view: View) -> Shadow | None:
+    """Return the readable contents of base64 and hex runs, a line each; each stands for its run."""
+    found = [
+        (plain, match.span())
+        for match in _RUN.finditer(view.data)
+        if (plain := _decoded(match.group().decode("ascii")))
+    ]
+    if not found:
+        return None
+    builder = Builder()
+    spans = view.chars([span for _, span in found])
+    for (plain, _), (start, end) in zip(found, spans, strict=True):
+        builder.add(plain, start, end)
+        # The separator belongs to the run as well: no gap, no match across two runs.
+        builder.add("\n", end - 1, end)
+    return builder.build()
