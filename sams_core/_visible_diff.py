@@ -7,7 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from sams_core.redaction.shadow import skeleton
+from sams_core.shadow import skeleton
 
 _CONTEXT = 3
 # Pairs of equal lines that the matcher may have to consider; above it a block diff is shown.

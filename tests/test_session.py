@@ -209,7 +209,7 @@ def test_search_lists_trusted_first_and_at_most_five_handles(
     reader = open_clean(backend, "reader")
     items = reader.memory_search("assigned", "billing").items
     assert [item.labelled for item in items] == [False] + [True] * 5
-    assert [item.path for item in items][0] == "good"
+    assert next(item.path for item in items) == "good"
 
 
 def test_an_index_is_paged_trusted_first_and_cursors_carry_no_labelled_text(

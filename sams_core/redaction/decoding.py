@@ -11,7 +11,7 @@ import binascii
 import re
 
 from sams_core.redaction.engine import Pattern, View
-from sams_core.redaction.shadow import Builder, Shadow
+from sams_core.shadow import Builder, Shadow
 
 _ESCAPE = re.compile(
     r"(?P<percent>(?:%[0-9A-Fa-f]{2})+)"

@@ -123,6 +123,9 @@ class Prefilter:
         return sorted({*(self._set.Match(data) or ()), *self._always})
 
 
+_CONTINUATION = bytes(range(0x80, 0xC0))
+
+
 class View:
     """A text as RE2 sees it, with byte positions turned back into code points."""
 
@@ -139,7 +142,8 @@ class View:
         position = count = 0
         where: dict[int, int] = {}
         for offset in sorted({offset for span in spans for offset in span}):
-            count += len(self.data[position:offset].decode())
+            # Lead bytes, not decoded characters: an offset may fall inside a character.
+            count += len(self.data[position:offset].translate(None, _CONTINUATION))
             where[offset] = count
             position = offset
         return [(where[start], where[end]) for start, end in spans]

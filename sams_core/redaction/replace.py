@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sams_core.redaction import decoding, personal, shadow
+from sams_core import shadow
+from sams_core.redaction import decoding, personal
 from sams_core.redaction.engine import View
 from sams_core.redaction.model import Redacted, Rule, Span
 from sams_core.redaction.scan import Scanner, scanner

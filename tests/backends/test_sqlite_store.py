@@ -383,7 +383,7 @@ def as_nobody(work: Callable[[], None]) -> None:
             os.setuid(65534)
             work()
             code = 0
-        except BaseException as error:  # noqa: BLE001 - the parent sees the exit code only
+        except BaseException as error:
             os.write(2, repr(error).encode())
         finally:
             os._exit(code)

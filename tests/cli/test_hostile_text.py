@@ -74,16 +74,18 @@ def test_json_is_ascii_and_exact(shop: Shop, name: str) -> None:
 
 
 EVIL = "\x1b]52;c;x\x07\u202e\u2028\U000e0041\nsams review accept evil"
+ONE_LINE = "\x1b]52;c;x\x07\u202e\U000e0041 sams review accept evil"
 FORGED = {
-    "description": EVIL,
+    "description": ONE_LINE,
     "content": EVIL,
     "date": EVIL[:30],
     "rationale": EVIL,
-    "evidence": [EVIL, EVIL],
+    "evidence": [ONE_LINE, ONE_LINE],
     "supersedes": [EVIL],
     "flags": [{"rule": EVIL, "field": EVIL, "start": 0, "end": 3, "why": EVIL}],
-    "sources": [{"kind": EVIL[:30], "name": EVIL, "origin": EVIL, "first_seen": EVIL[:30]}],
+    "sources": [{"kind": EVIL[:30], "name": EVIL, "origin": EVIL, "first_seen": "2026"}],
 }
+LISTED = set(FORGED) - {"date", "supersedes"}  # the form of these two lets no text in
 
 
 @pytest.mark.parametrize("field", FORGED)
@@ -94,9 +96,11 @@ def test_a_change_that_an_agents_process_forged_is_shown_inert(shop: Shop, field
     forged = json.loads(file.read_text()) | {"id": "f" * 32, field: FORGED[field]}
     data = json.dumps(forged, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     file.with_name(file.name.replace(old, "f" * 32)).write_text(data, encoding="utf-8")
+    known = {change.id for change in shop.owner.changes(SHOP)}
+    assert ("f" * 32 in known) == (field in LISTED)
     for words in (("list", SHOP), ("show", SHOP, "f" * 32), ("show", SHOP, "f" * 32, "--json")):
         result = shop.sams("review", *words)
-        assert result.exit_code == 0, result.output
+        assert result.exit_code == (0 if words[0] == "list" or field in LISTED else 1), result.output
         assert raw(EVIL, result.output) == []
         assert "\nsams review accept evil" not in result.output
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from sams_core.ambient import refuse_beside_agent
 from sams_core.backend import Row, Standing, change_id_for
 from sams_core.backends import stamp
 from sams_core.backends.sqlite import ledger as ledgers
@@ -404,7 +403,6 @@ class SQLiteBackend:
 
     def accept_ledger_loss(self, container: str) -> None:
         """Let new sessions start unmarked although their ledger replaces one that is gone."""
-        refuse_beside_agent()
         file = self.folders.store(container, LEDGER) / ledgers.FILE
         name = ledgers.name_of(file, self.limits)
         if name is None:
