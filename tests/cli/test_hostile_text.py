@@ -100,7 +100,9 @@ def test_a_change_that_an_agents_process_forged_is_shown_inert(shop: Shop, field
     assert ("f" * 32 in known) == (field in LISTED)
     for words in (("list", SHOP), ("show", SHOP, "f" * 32), ("show", SHOP, "f" * 32, "--json")):
         result = shop.sams("review", *words)
-        assert result.exit_code == (0 if words[0] == "list" or field in LISTED else 1), result.output
+        assert result.exit_code == (0 if words[0] == "list" or field in LISTED else 1), (
+            result.output
+        )
         assert raw(EVIL, result.output) == []
         assert "\nsams review accept evil" not in result.output
 

@@ -140,15 +140,15 @@ class SQLiteBackend:
         """See `Backend.submit`."""
         container, key = draft.key.container, draft.key
         curated, spool = self._curated(container), self._spool(container)
+        listing = spool.listing()
         change_id = stamp.new_id()
         if draft.replay is not None:
             change_id = change_id_for(self._ledger(container).salt(key.family), draft.replay)
-            first = self._replayed(draft, change_id)
+            first = self._replayed(draft, change_id, listing)
             if first is not None:
                 return first
         base = curated.read(draft.path)
         stamp.check_base(draft.base_version, base)
-        listing = spool.listing()
         previous = self._open_own(key, draft.kind, draft.path, listing)
         self._check_counts(draft, listing, replaces=bool(previous))
         if draft.kind == "proposal":
@@ -168,8 +168,8 @@ class SQLiteBackend:
                 change = spool.read(first_name) or change
         return Standing(change, "open")
 
-    def _replayed(self, draft: Draft, change_id: str) -> Standing | None:
-        first = self.standing(draft.key.container, change_id)
+    def _replayed(self, draft: Draft, change_id: str, listing: Listing) -> Standing | None:
+        first = self._standing(draft.key.container, change_id, listing)
         if first is not None:
             return first
         successor = self._curated(draft.key.container).closed_by(change_id)
@@ -311,8 +311,10 @@ class SQLiteBackend:
 
     def standing(self, container: str, change_id: str) -> Standing | None:
         """See `Backend.standing`."""
+        return self._standing(container, change_id, self._spool(container).listing())
+
+    def _standing(self, container: str, change_id: str, listing: Listing) -> Standing | None:
         curated, spool = self._curated(container), self._spool(container)
-        listing = spool.listing()
         name = listing.named(change_id)
         change = spool.read(name) if name is not None else None
         current, successor = None, curated.closed_by(change_id)
