@@ -50,7 +50,8 @@ clean: ## remove what make made
 # .venv is whole when its stamp names what it was built from and its Python finds the tools; the
 # folder is part of the stamp, because scripts and .pth files in .venv hold absolute paths.
 # Anything else (killed half-way, moved, other pins, a Python that went away) is built anew.
-# --without-pip works where Debian's python3-venv is missing; uv is 20 times faster than pip.
+# --without-pip works where Debian's python3-venv is missing; uv is 20 times faster than pip, but
+# knows nothing of pip's own settings, so where it finds no registry pip does the work.
 venv:
 	@want=$$({ echo "$$PYTHON"; pwd -P; cat pyproject.toml constraints.txt; } | cksum); \
 	whole() { \
@@ -66,8 +67,11 @@ venv:
 	  && PIP_USER=0 "$$python" -m pip --python $(PY) install -q --disable-pip-version-check \
 	       -c constraints.txt uv \
 	  && { [ -w "$${XDG_CACHE_HOME:-$${HOME:-/nonexistent}}" ] || export UV_NO_CACHE=1; } \
-	  && $(PY) -m uv pip install -q --python $(PY) -c constraints.txt -b constraints.txt \
-	       -e . --group dev \
+	  && { UV_SYSTEM_CERTS=1 UV_NATIVE_TLS=1 $(PY) -m uv pip install -q --python $(PY) \
+	         -c constraints.txt -b constraints.txt -e . --group dev \
+	       || { echo "uv can't; pip will" >&2; "$$python" -c "$$DEV_GROUP" > .venv/dev.txt \
+	            && PIP_USER=0 "$$python" -m pip --python $(PY) install -q \
+	                 --disable-pip-version-check -c constraints.txt -e . -r .venv/dev.txt; }; } \
 	  && echo "$$want" > .venv/stamp
 
 # Run by whatever PYTHON is, so written for any Python; prints the interpreter to build with.
@@ -95,3 +99,10 @@ import importlib.util, sys
 sys.exit(any(importlib.util.find_spec(m) is None for m in ("uv", "click", "re2", "pytest", "mypy")))
 endef
 export FINDS_TOOLS
+
+define DEV_GROUP
+import tomllib
+with open("pyproject.toml", "rb") as file:
+    print("\n".join(tomllib.load(file)["dependency-groups"]["dev"]))
+endef
+export DEV_GROUP
