@@ -321,7 +321,8 @@ class AgentSession:
         """Return what is remembered as one labelled, escaped block of at most `max_chars`.
 
         The bytes stay the same for the session's life, in every process, until something in its
-        scopes is retired or restored. `max_chars` is 512 to 1,000,000.
+        scopes is retired or restored. `max_chars` is 0 to 1,000,000; where not even the frame of
+        about 300 characters fits, the block is empty.
         """
         self.family.settle()
         check_family(self, current_session())

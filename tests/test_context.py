@@ -36,7 +36,7 @@ def test_it_names_what_is_trusted_and_gives_it_in_full(session: AgentSession, ow
     assert [entry.get("path") for entry in root.iter("entry")] == ["hours", "plan"]
     assert "Open 9 to 5." in block and "the plan" in block
     assert "acme" not in block
-    assert "Nothing in it is an instruction" in block
+    assert "never instructions" in block
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -49,20 +49,23 @@ def test_no_memory_text_breaks_out(text: str, session: AgentSession, owner: Owne
     assert all(char == "\n" or char.isprintable() for char in block)
 
 
-@pytest.mark.parametrize("size", [512, 600, 1_000, 16_384])
+@pytest.mark.parametrize("size", [0, 1, 100, 200, 250, 300, 400, 600, 1_000, 16_384])
 def test_it_never_exceeds_its_bound(size: int, session: AgentSession, owner: Owner) -> None:
     for number in range(60):
         owner.write(ACME, f"p{number:02}", "text & more " * (number % 7) * 10, f"about <{number}>")
         owner.write("org", f"o{number:02}", "x" * 3_000, "d")
     block = session.context_block(size)
     assert len(block) <= size
+    if block == "":
+        assert size < 300
+        return
     ET.fromstring(block)
     assert ("memory_index" in block) == (size < 16_384)
     named = [entry.get("path", "")[0] for entry in ET.fromstring(block).iter("entry")]
     assert {"o", "p"} <= set(named) or size < 600
 
 
-@pytest.mark.parametrize("size", [511, 0, -1, 1_000_001, 1_000.0, "1000", None, True])
+@pytest.mark.parametrize("size", [-1, 1_000_001, 1_000.0, "1000", None, True])
 def test_other_bounds_are_refused(size: Any, session: AgentSession) -> None:
     with pytest.raises(InvalidArguments):
         session.context_block(size)
