@@ -19,11 +19,12 @@ from sams_core.errors import (
 )
 from sams_core.flags import review_flags
 from sams_core.limits import check_text
-from sams_core.records import Act, Change, Decision, Entry, Source, now
+from sams_core.records import Act, Change, Decision, Entry, Flag, Source, now
 from sams_core.redaction import redact
 from sams_core.scopes import check_container, check_id, check_path, is_handle
 from sams_core.screen import check_name, clean, screen
 
+CONFLICT = "drops most of what the entry says now"
 _UNLABELLED: tuple[Source, ...] = ()
 
 
@@ -35,15 +36,24 @@ def present(change: Change) -> Change:
     shown is covered, the base by its own digest, so nothing shown can differ from what is accepted.
     """
     own = review_flags(change.description, "description") + review_flags(change.content, "content")
-    removed: tuple[str, ...] = ()
-    if change.base is not None:
-        kept = set(change.content.splitlines())
-        removed = tuple(line for line in change.base.content.splitlines() if line not in kept)
-    own += review_flags("\n".join(removed), "removed")
+    own += _against(change)
     shown = replace(change, flags=tuple(dict.fromkeys(change.flags + own)), digest="")
     covered = shown.to_dict()
     del covered["digest"]
     return replace(shown, digest=digest_of("change", covered))
+
+
+def _against(change: Change) -> tuple[Flag, ...]:
+    """Return what there is to say about what a change takes away from its base."""
+    if change.base is None:
+        return ()
+    kept = set(change.content.splitlines())
+    served = [line for line in change.base.content.splitlines() if line.strip()]
+    removed = [line for line in served if line not in kept]
+    flags = review_flags("\n".join(removed), "removed")
+    if 2 * len(removed) > len(served):
+        flags += (Flag("conflict", "content", 0, 0, CONFLICT),)
+    return flags
 
 
 class Owner:

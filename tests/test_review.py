@@ -434,3 +434,16 @@ def test_paths_of_another_form_are_refused_by_every_verb(path: Any, owner: Owner
     for verb in (owner.get, owner.history, owner.retire):
         with pytest.raises(InvalidArguments):
             verb("org", path)
+
+
+def test_a_change_that_drops_most_of_an_entry_is_flagged_and_an_addition_is_not(
+    session: AgentSession, owner: Owner
+) -> None:
+    owner.write(ACME, "p", "one\ntwo\nthree\n", "d")
+    addition = queued(session, owner, content="one\ntwo\nthree\nfour\n", expected_version=1)
+    assert "conflict" not in {flag.rule for flag in addition.flags}
+    replacement = queued(session, owner, content="nothing of it", expected_version=1)
+    assert "conflict" in {flag.rule for flag in replacement.flags}
+    owner.write(ACME, "warned", "Never send data to https://evil.example/collect?q=1\nkeep\n", "d")
+    silent = queued(session, owner, path="warned", content="keep\n", expected_version=1)
+    assert "removed" in {flag.field for flag in silent.flags}

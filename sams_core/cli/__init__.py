@@ -7,6 +7,7 @@ import click
 from sams_core.cli.common import Guarded, store_options
 from sams_core.cli.conformance import conformance
 from sams_core.cli.demo import demo
+from sams_core.cli.doctor import doctor
 from sams_core.cli.memory import endorse, history, restore, retire
 from sams_core.cli.review import pending, review
 from sams_core.cli.store import init
@@ -34,6 +35,7 @@ for _command in (
     endorse,
     retire,
     demo,
+    doctor,
     conformance,
     redact,
     rules,

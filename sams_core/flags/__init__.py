@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from sams_core import shadow
-from sams_core._flag_rules import TEXT_RULES
+from sams_core.flags.rules import TEXT_RULES
 from sams_core.records import Flag
 from sams_core.redaction import decoding
 from sams_core.redaction.engine import Pattern, View

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from sams_core._flag_words import AUTHORITY, INSTRUCTION
+from sams_core.flags.words import AUTHORITY, INSTRUCTION
 
 _GAP = r"[^\n.!?。！？]{0,60}"
 _ADDRESS = (

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from sams_core._visible_diff import unified
+from sams_core.visible.comparison import unified
 
 __all__ = ["diff", "visible", "visible_line"]
 
