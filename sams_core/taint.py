@@ -125,8 +125,10 @@ def check_family(session: AgentSession, ambient: AgentSession | None) -> None:
     if ambient is None or ambient.family is session.family:
         return
     source = make_source("binding", "used inside another session's run")
-    session.family.mark(source)
-    ambient.family.mark(source)
+    try:
+        session.family.mark(source)
+    finally:  # whether or not that could be recorded
+        ambient.family.mark(source)
     raise PermissionDenied("bound to another session than the one at work", rule="foreign-run")
 
 

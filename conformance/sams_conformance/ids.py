@@ -11,6 +11,8 @@ TITLES = {
     "C6": "full history with provenance, and one-step restore",
     "C7": "one tenant can't read or write another's",
     "C8": "the dreaming role can propose but not write",
+    "C9": "planted secrets reach no stored text",
+    "C10": "instruction-like and sensitive proposals are flagged",
     "C11": "pending is never served as curated, and memory text can't escape its wrapper",
     "C12": "the owner promotes exactly what they reviewed",
 }
