@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _CLIP = 200
+_READ = 20_000  # characters of a source's text that are looked at
 
 
 def make_source(kind: str, name: str, origin: str | None = None) -> Source:
@@ -34,8 +35,12 @@ def make_source(kind: str, name: str, origin: str | None = None) -> Source:
     """
 
     def inert(text: object) -> str:
-        line = str(text)[: 4 * _CLIP].encode("utf-8", "backslashreplace").decode("utf-8")
-        return " ".join(redact(line).text.split())[:_CLIP]
+        whole = str(text)
+        line = whole[:_READ].encode("utf-8", "backslashreplace").decode("utf-8")
+        words = line.split()
+        if len(whole) > _READ:  # the last word may be half a secret, which no rule knows
+            words = words[:-1] or words
+        return redact(" ".join(words)).text[:_CLIP]
 
     return Source(kind, inert(name), None if origin is None else inert(origin), now())
 

@@ -290,7 +290,7 @@ def forge(backend: SQLiteBackend, **more: Any) -> None:
 
     from sams_core.backends.sqlite.spool import Spool
 
-    (real,) = backend.changes(ACME)
+    real = backend.changes(ACME)[0]
     spool = Spool(folder(backend, "queue"), ACME, Limits(content_bytes=5_000_000))
     spool.add(replace(real, **({"id": "1" * 32, "path": "other"} | more)))
 
@@ -330,15 +330,25 @@ def test_a_forged_file_above_a_limit_or_with_hidden_characters_is_no_change(
     assert len(Owner(filled, "olga").changes(ACME)) == 1
 
 
-def test_a_forged_change_with_a_secret_is_not_published(filled: SQLiteBackend) -> None:
+def test_a_forged_change_with_a_secret_is_shown_and_published_without_it(
+    filled: SQLiteBackend,
+) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    forge(filled, content=f"key {secret}")
+    texts = {"content": f"key {secret}", "rationale": secret, "evidence": (secret,)}
     owner = Owner(filled, "olga")
-    change = next(c for c in owner.changes(ACME) if c.path == "other")
-    with pytest.raises(SamsError) as caught:
-        owner.accept(ACME, change.id, change.digest)
-    assert caught.value.rule == "unredacted"
-    assert secret not in str(caught.value)
+    for number, verb in enumerate(("accept", "reject", "edit")):
+        forge(filled, id=f"{number}" * 32, path=f"other/{verb}", **texts)
+        change = next(c for c in owner.changes(ACME) if c.path == f"other/{verb}")
+        assert secret not in repr(change) + change.diff()
+        if verb == "accept":
+            owner.accept(ACME, change.id, change.digest)
+        elif verb == "reject":
+            owner.reject(ACME, change.id)
+        else:
+            owner.write(ACME, change.path, change.content, "d", based_on=change.id)
+    filled.close()
+    stored = b"".join(file.read_bytes() for file in folder(filled, "curated").iterdir())
+    assert secret.encode() not in stored
 
 
 def test_a_planted_view_in_place_of_a_table_is_refused(filled: SQLiteBackend) -> None:

@@ -258,6 +258,63 @@ class WorksBesideAnAgent(Owner):
         """Let everybody in."""
 
 
+@breaks("AgentSession", "C1")
+class WritesToAnyPath(AgentSession):
+    def _write(self, *args: Any) -> Any:
+        with patch("sams_core.session.check_path", lambda path: str(path)):
+            return super()._write(*args)
+
+
+@breaks("AgentSession", "C2")
+class ClaimsToHaveSaved(AgentSession):
+    def call_tool(self, name: str, arguments: Any, *, call_id: str | None = None) -> str:
+        return super().call_tool(name, arguments, call_id=call_id).replace("queued", "saved")
+
+
+@breaks("AgentSession", "C3")
+class WorksOnWhileAMarkIsOwed(AgentSession):
+    def _enter(self) -> None:
+        with patch.object(self.family, "settle", lambda: None):
+            super()._enter()
+
+
+@breaks("AgentSession", "C3")
+class WorksInAnyRun(AgentSession):
+    def _enter(self) -> None:
+        with patch("sams_core.session.check_family", lambda *_: None):
+            super()._enter()
+
+
+@breaks("AgentSession", "C11")
+class SaysNothingBesideMemory(AgentSession):
+    def context_block(self, max_chars: int = 16_384) -> str:
+        with patch("sams_core.context._HEAD", "<memory>\n"):
+            return super().context_block(max_chars)
+
+
+@breaks("AgentSession", "C11")
+class ShowsLabelledTextLikeAnyOther(AgentSession):
+    def call_tool(self, name: str, arguments: Any, *, call_id: str | None = None) -> str:
+        with patch("sams_core.tools.LABEL", ""):
+            return super().call_tool(name, arguments, call_id=call_id)
+
+
+@breaks("DreamerSession", "C8")
+class ClipsEvidence(DreamerSession):
+    def propose(self, *args: Any, evidence: Any = (), **more: Any) -> Change:
+        clipped = tuple(str(item).replace("\n", " ")[:200] for item in evidence[:20])
+        return super().propose(*args, evidence=clipped, **more)
+
+
+@breaks("DreamerSession", "C8")
+class ProposesOverWhatItHasntRead(DreamerSession):
+    def propose(self, path: str, *args: Any, **more: Any) -> Change:
+        found = self.backend.read(self.scope, self.scope, path)
+        if self._versions is not None and found is not None:
+            self._versions[path] = found.version
+        return super().propose(path, *args, **more)
+
+
 _entry = Owner._entry
 
 
@@ -299,4 +356,15 @@ def test_siblings_that_read_each_other_are_caught() -> None:
 
     with patch("sams_core.session.related", related):
         report = run(memory, ["C1"])
+    assert report.names("failed") & right
+
+
+def test_a_diff_that_hides_characters_is_caught() -> None:
+    right = passed_by_memory("C12")
+
+    def raw(self: Change) -> str:
+        return f"+{self.description}\n+{self.content}"
+
+    with patch.object(Change, "diff", raw):
+        report = run(memory, ["C12"])
     assert report.names("failed") & right
