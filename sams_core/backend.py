@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, Protocol
 
 from sams_core.limits import Limits
 from sams_core.records import (
@@ -29,8 +29,6 @@ from sams_core.records import (
     Source,
     State,
 )
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -201,19 +199,3 @@ def impatient() -> Iterator[None]:
 def is_impatient() -> bool:
     """Tell whether waiting is unwanted here."""
     return getattr(_local, "impatient", False)
-
-
-async def off_loop(backend: Backend, work: Callable[[], T]) -> T:
-    """Run short work here if it needn't wait, else in a thread: an event loop is never blocked.
-
-    A thread costs about 140 us, a read by key or a mark about 10 to 100.
-    """
-    import asyncio  # here, because it takes longer to import than all of this package's own code
-
-    if backend.inline:
-        try:
-            with impatient():
-                return work()
-        except WouldBlock:
-            pass
-    return await asyncio.to_thread(work)

@@ -12,8 +12,8 @@ from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sams_core.ambient import current_session
-from sams_core.backend import Backend, WouldBlock, is_impatient, off_loop
+from sams_core.ambient import current_session, off_loop
+from sams_core.backend import Backend, WouldBlock, is_impatient
 from sams_core.errors import NoSession, PermissionDenied, SamsError, SessionClosed
 from sams_core.locks import ForkSafeLock
 from sams_core.records import SessionKey, Source, now
@@ -198,6 +198,7 @@ def _marking(obj: Any, code: Any, bound: AgentSession | None, source: Source) ->
                     except GeneratorExit:
                         raise
                     except BaseException as error:
+                        check_family(target, current_session())
                         step = inner.athrow(error)
                     else:
                         check_family(target, current_session())
@@ -228,6 +229,7 @@ def _marking(obj: Any, code: Any, bound: AgentSession | None, source: Source) ->
                     except GeneratorExit:
                         raise
                     except BaseException as error:
+                        check_family(target, current_session())
                         step = functools.partial(inner.throw, error)
                     else:
                         check_family(target, current_session())

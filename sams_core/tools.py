@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
-from sams_core.backend import off_loop
+from sams_core.ambient import hop, off_loop
 from sams_core.canonical import canonical
 from sams_core.errors import InvalidArguments, LimitExceeded, SamsError
 from sams_core.records import Entry, Listing, Page, Receipt
@@ -163,9 +163,7 @@ async def acall(
     """Run one call without waiting on the event loop; see `AgentSession.acall_tool`."""
     if name in _SHORT:
         return await off_loop(session.backend, lambda: call(session, name, arguments, call_id))
-    import asyncio
-
-    return await asyncio.to_thread(call, session, name, arguments, call_id)
+    return await hop(lambda: call(session, name, arguments, call_id))
 
 
 def _dispatch(

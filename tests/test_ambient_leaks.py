@@ -201,3 +201,45 @@ def test_a_fork_while_another_thread_is_active_leaves_the_child_free(
     leave.set()
     thread.join()
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+@pytest.mark.anyio
+async def test_a_consumers_own_call_is_its_own_in_whatever_thread_it_runs(
+    backend: Backend, session: AgentSession, open_clean: Open
+) -> None:
+    async def chunks() -> AsyncIterator[int]:
+        async with session.active():
+            for number in range(3):
+                yield number
+
+    other = open_clean(backend, "s2")
+    async for number in chunks():
+        arguments = {"scope": "run", "path": f"n{number}", "content": "c", "description": "d"}
+        assert '"stored"' in await other.acall_tool("memory_write", arguments)
+        assert '"items"' in await other.acall_tool("memory_search", {"scope": "run", "query": "c"})
+    assert not session.tainted
+    assert not other.tainted
+
+
+def test_an_owner_is_refused_or_served_but_never_surprised_by_activations_of_threads(
+    backend: Backend, open_clean: Open, owner: Owner
+) -> None:
+    stop = threading.Event()
+    sessions = [open_clean(backend, f"s{n}") for n in range(3)]
+
+    def flicker(session: AgentSession) -> None:
+        while not stop.is_set():
+            with session.active():
+                pass
+
+    threads = [threading.Thread(target=flicker, args=(s,)) for s in sessions]
+    for thread in threads:
+        thread.start()
+    for _ in range(500):
+        try:
+            owner.get("org", "p")
+        except PermissionDenied as error:
+            assert error.rule == "owner-beside-agent"
+    stop.set()
+    for thread in threads:
+        thread.join()

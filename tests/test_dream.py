@@ -195,3 +195,17 @@ def test_a_clean_partition_shows_no_labelled_base_of_a_clean_change(
     change = dreamer.snapshot("all").changes[0]
     assert "POISON" in change.diff()
     assert dreamer.propose("q", "c", "d").tainted
+
+
+def test_the_label_of_a_changes_base_marks_what_a_job_has_read(
+    backend: Backend, owner: Owner, open_clean: Open, publish: Any, dreamer: DreamerSession
+) -> None:
+    dirty = open_clean(backend, "dirty")
+    dirty.mark_tainted("a page")
+    labelled = publish(owner, dirty, "p", "POISON")
+    open_clean(backend, "clean").memory_write("assigned", "p", "harmless", "d", 1)
+    owner.endorse(ACME, "p", labelled.digest, "checked")
+    snapshot = dreamer.snapshot("all")
+    assert not any(entry.tainted for entry in snapshot.entries)
+    assert "POISON" in snapshot.changes[-1].diff()
+    assert dreamer.propose("q", "c", "d").tainted

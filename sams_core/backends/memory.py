@@ -273,8 +273,10 @@ class MemoryBackend:
         """See `Backend.snapshot`."""
         with self._lock:
             at = self._at(container)
-            entries = [v.entry for v in at.versions if v.entry.status == "active"]
-            changes, notes = list(self._open(at).values()), list(at.notes.values())
+            active = (v.entry for v in at.versions if v.entry.status == "active")
+            entries = sorted(active, key=lambda e: e.path)
+            notes = sorted(at.notes.values(), key=lambda n: (n.scope, n.path))
+            changes = list(self._open(at).values())
             known = at.read_by.get(job, ())
             shown, at.read_by[job] = stamp.hand_out(
                 known, self.limits, partition, entries, changes, notes
@@ -342,7 +344,8 @@ class MemoryBackend:
             while entry.tainted and handle is None:
                 handle = stamp.new_handle()
                 handle = None if handle in at.handles.values() else handle
-            new = replace(stamp.published(entry, version, current, expected), handle=handle)
+            shown = handle if entry.tainted else None
+            new = replace(stamp.published(entry, version, current, expected), handle=shown)
             if handle is not None:
                 at.handles[entry.path] = handle
             at.revision += 1

@@ -337,10 +337,12 @@ def test_each_store_has_its_stated_durability(sqlite: SQLiteBackend, open_clean:
     session.memory_write("run", "n", "c", "d")
     Owner(sqlite, "olga").write(ACME, "p", "c", "d")
     found = {}
-    for (file, mode), db in sqlite._pool._held().open.items():
+    for (file, mode), opened in sqlite._pool._held().open.items():
         if mode == "rw":
             pragmas = ("journal_mode", "synchronous")
-            found[Path(file).name] = tuple(db.execute(f"PRAGMA {p}").fetchone()[0] for p in pragmas)
+            found[Path(file).name] = tuple(
+                opened.connection.execute(f"PRAGMA {p}").fetchone()[0] for p in pragmas
+            )
     assert found == {"ledger.db": ("wal", 2), "0.db": ("wal", 1), "curated.db": ("delete", 3)}
 
 
@@ -534,5 +536,5 @@ def test_a_full_disk_leaves_the_old_state_and_says_so(tmp_path: Path, open_clean
     assert session.memory_read("run", "n").content == "old"
     assert owner.get(ACME, "p").content == "old"  # type: ignore[union-attr]
     assert owner.changes(ACME) == []
-    assert not [f for f in (base / "tenant-acme" / "queue").iterdir() if f.name.startswith(".new")]
+    assert not list((base / "tenant-acme").glob("queue/.new*"))
     backend.close()

@@ -12,9 +12,11 @@ from sams_core.backend import Row, Standing, change_id_for
 from sams_core.backends import stamp
 from sams_core.backends.sqlite import ledger as ledgers
 from sams_core.backends.sqlite import runs as notes
-from sams_core.backends.sqlite.connect import Pool
+from sams_core.backends.sqlite.connect import Pool, gate
 from sams_core.backends.sqlite.curated import Curated, with_base
+from sams_core.backends.sqlite.files import place
 from sams_core.backends.sqlite.folders import CURATED, LEDGER, QUEUE, RUNS, Folders, exists
+from sams_core.backends.sqlite.forks import gated
 from sams_core.backends.sqlite.ledger import Ledger
 from sams_core.backends.sqlite.runs import Runs
 from sams_core.backends.sqlite.spool import Listing, Name, Spool, agent_part, path_part
@@ -35,6 +37,7 @@ from sams_core.records import (
 from sams_core.scopes import ORG, check_container
 
 
+@gated(gate)
 class SQLiteBackend:
     """Memory in a directory, with SQLite; one object may serve agents, owner and dreamer.
 
@@ -79,13 +82,16 @@ class SQLiteBackend:
         return self.folders.store(container, RUNS) / notes.file_name(generation)
 
     def _has_memory(self, container: str) -> bool:
-        """Tell whether there is memory here that an earlier ledger must have known."""
+        """Tell whether something of a session lies here, which a new ledger can't know of.
+
+        Proposals and the owner's own entries need no ledger; a later generation of notes does.
+        """
         curated, runs = self._curated(container), self.folders.store(container, RUNS)
-        queued = self._spool(container).listing()
+        generation = curated.meta()[2]
         return (
-            bool(queued.names or queued.reads)
-            or any(exists(runs / notes.file_name(n)) for n in range(curated.meta()[2] + 1))
-            or curated.meta()[2] > 0
+            generation > 0
+            or exists(runs / notes.file_name(generation))
+            or any(name.kind == "w" for name in self._spool(container).listing().names)
             or curated.knows_any_family()
         )
 
@@ -372,6 +378,8 @@ class SQLiteBackend:
     def clear_runs(self, container: str) -> int:
         """See `Backend.clear_runs`."""
         file = self._runs_file(container)
+        if place(str(file)) is None and not file.is_symlink():
+            return 0
         try:
             count = notes.count(file, self.limits)
         except StoreFailed as error:

@@ -8,19 +8,25 @@ import sqlite3
 import threading
 import time
 import urllib.parse
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Literal, TypeVar
 
 from sams_core.backend import WouldBlock, is_impatient
-from sams_core.backends.sqlite.folders import exists, file_mode, place
+from sams_core.backends.sqlite import files
+from sams_core.backends.sqlite.folders import file_mode
+from sams_core.backends.sqlite.forks import ForkGate
 from sams_core.errors import StoreFailed, StoreNeedsOwner
 
 T = TypeVar("T")
 Store = Literal["curated", "ledger", "runs"]
-_MOST_HELD = 24  # connections of a thread, of up to three descriptors each
+_MOST_HELD = 64  # connections of a thread, of up to three descriptors each
+_MOST_IN_ALL = 200  # of a process; then a thread keeps
+_FEWEST_HELD = 4
 _DEADLINE = 10.0  # seconds; then the store counts as stuck
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 # A reader that may not write meets a journal which only a writer can roll back.
@@ -40,36 +46,65 @@ _PRAGMAS: dict[Store, tuple[str, ...]] = {
 
 
 class _Held:
-    """The connections of one thread in one process, the least recently used first."""
+    """The connections of one thread, the least recently used first."""
 
     def __init__(self, pool_epoch: int) -> None:
-        self.pid, self.pool_epoch = os.getpid(), pool_epoch
-        self.open: dict[tuple[str, str], sqlite3.Connection] = {}
+        self.pool_epoch = pool_epoch
+        self.open: dict[tuple[str, str], _Open] = {}
+        _all_held.add(self)
 
     def get(self, key: tuple[str, str]) -> sqlite3.Connection | None:
+        """Return a connection if its file is still the one at its path."""
         found = self.open.pop(key, None)
-        if found is not None:
-            self.open[key] = found
-        return found
+        if found is None:
+            return None
+        if found.place != files.place(key[0]):
+            if key[0].endswith("ledger.db"):
+                # Marks would go to a file that no other process sees any more.
+                self.open[key] = found
+                raise StoreFailed("the ledger was removed while in use", rule="ledger-gone")
+            found.close()
+            return None
+        self.open[key] = found
+        return found.connection
 
-    def put(self, key: tuple[str, str], connection: sqlite3.Connection) -> None:
-        """Keep a connection; an idle one makes room, so that many containers don't eat descriptors."""
-        idle = [k for k, c in self.open.items() if not c.in_transaction]
-        for old in idle[: max(0, len(self.open) - _MOST_HELD + 1)]:
+    def put(self, key: tuple[str, str], opened: _Open) -> None:
+        """Keep a connection; idle ones make room, so that tenants and threads don't eat descriptors."""
+        held = sum(len(other.open) for other in list(_all_held))
+        most = _MOST_HELD if held < _MOST_IN_ALL else min(_FEWEST_HELD, len(self.open))
+        idle = [k for k, o in self.open.items() if not o.connection.in_transaction]
+        for old in idle[: max(0, len(self.open) - most + 1)]:
             self.open.pop(old).close()
-        self.open[key] = connection
+        self.open[key] = opened
 
     def close(self) -> None:
-        if self.pid == os.getpid():
-            for connection in self.open.values():
-                connection.close()
-            self.open.clear()
+        """Close every connection."""
+        while self.open:
+            self.open.popitem()[1].close()
 
     def __del__(self) -> None:
         self.close()
 
 
-_inherited: list[_Held] = []  # a forked child must neither use nor close its parent's handles
+@dataclass
+class _Open:
+    connection: sqlite3.Connection
+    place: files.Place
+
+    def close(self) -> None:
+        self.connection.close()
+        files.forget(self.place)
+
+
+_all_held: weakref.WeakSet[_Held] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    for held in list(_all_held):
+        held.close()
+
+
+gate = ForkGate(_close_all)
 
 
 class Pool:
@@ -78,7 +113,6 @@ class Pool:
     def __init__(self) -> None:
         self._local = threading.local()
         self._epoch = 0
-        self._places: dict[str, tuple[int, int] | None] = {}
 
     def retry(self, work: Callable[[], T]) -> T:
         """Run `work` until no lock is in its way, sleeping 0.2 to 2 ms at random between attempts.
@@ -102,10 +136,7 @@ class Pool:
 
     def _held(self) -> _Held:
         held: _Held | None = getattr(self._local, "held", None)
-        if held is not None and held.pid != os.getpid():
-            _inherited.append(held)
-            held = None
-        elif held is not None and held.pool_epoch != self._epoch:
+        if held is not None and held.pool_epoch != self._epoch:
             held.close()
             held = None
         if held is None:
@@ -119,24 +150,20 @@ class Pool:
         held = self._held()
         found = held.get((str(file), "rw"))
         if found is None:
-            found = self._open(store, file, first)
-            held.put((str(file), "rw"), found)
-            self._places.setdefault(str(file), place(file))
+            opened = self._open(store, file, first)
+            held.put((str(file), "rw"), opened)
+            found = opened.connection
         return found
 
-    def in_place(self, file: Path) -> bool:
-        """Tell whether the file that this process opened first is still the one at its path."""
-        return self._places.get(str(file)) == place(file)
-
-    def _open(
-        self, store: Store, file: Path, first: Callable[[sqlite3.Connection], None]
-    ) -> sqlite3.Connection:
-        if not exists(file):
-            self._create(file)
+    def _open(self, store: Store, file: Path, first: Callable[[sqlite3.Connection], None]) -> _Open:
+        mode = 0o644 if file.parent.name == "curated" else file_mode(file.parent)
+        place = files.create(file, mode)
         try:
             connection = _connect(str(file), uri=False)
         except sqlite3.Error as error:
+            files.forget(place)
             raise translated(error) from None
+        opened = _Open(connection, place)
         try:
             for pragma in _PRAGMAS[store]:
                 self.retry(lambda pragma=pragma: connection.execute(pragma).fetchall())  # type: ignore[misc]
@@ -146,24 +173,9 @@ class Pool:
             # table" from an empty schema that it can't check while the file is locked.
             self.retry(lambda: connection.execute("SELECT count(*) FROM sqlite_schema").fetchone())
         except BaseException:
-            connection.close()
+            opened.close()
             raise
-        return connection
-
-    def _create(self, file: Path) -> None:
-        """Create an empty file of the right mode first: SQLite gives its mode to WAL and index."""
-        try:
-            mode = 0o644 if file.parent.name == "curated" else file_mode(file.parent)
-            handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
-            try:
-                if os.fstat(handle).st_size == 0:
-                    os.fchmod(handle, mode)
-            except PermissionError:
-                pass  # another user of the group created it in between
-            finally:
-                os.close(handle)
-        except OSError as error:
-            raise StoreFailed(f"creating a database failed: {error.strerror}") from None
+        return opened
 
     def _migrate(
         self,
@@ -197,25 +209,28 @@ class Pool:
         found = held.get((str(file), "ro"))
         if found is not None:
             return found
-        if not exists(file):
+        place = files.expect(file)
+        if place is None:
             return None
         quoted = urllib.parse.quote(os.fsencode(file.absolute()))
         try:
             connection = _connect(f"file:{quoted}?mode=ro", uri=True)
         except sqlite3.Error as error:
+            files.forget(place)
             raise translated(error) from None
+        opened = _Open(connection, place)
         try:
             connection.execute("PRAGMA trusted_schema=OFF")
             version = self._version(connection)
         except BaseException:
-            connection.close()
+            opened.close()
             raise
         if version != len(migrations(store)):
-            connection.close()
+            opened.close()
             if version == 0:  # its owner is creating it at this moment
                 return None
             raise StoreFailed(f"schema version {version}: the owner must open it with this package")
-        held.put((str(file), "ro"), connection)
+        held.put((str(file), "ro"), opened)
         return connection
 
     @contextmanager
@@ -236,7 +251,6 @@ class Pool:
     def close(self) -> None:
         """Close this thread's connections now, and other threads' when they next use or end."""
         self._epoch += 1
-        self._places.clear()
         self._held()
 
 

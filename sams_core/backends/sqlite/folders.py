@@ -68,8 +68,7 @@ class Folders:
         folder = self.container(container)
         try:
             self.base.mkdir(parents=True, exist_ok=True)
-            closed = group is not None and container != ORG
-            _own(folder, 0o750 if closed else 0o755, group if closed else None)
+            _own(folder, 0o755 if group is None or container == ORG else 0o750, group)
             _own(folder / CURATED, 0o755, None)
             for store in AGENT_STORES:
                 _own(folder / store, 0o700 if group is None else 0o2770, group)
@@ -90,17 +89,25 @@ class Folders:
             raise _not_separate("curated/ or its parent is writable")
         if any(os.access(entry.path, os.W_OK) for entry in os.scandir(curated)):
             raise _not_separate("a file in curated/ is writable")
+        if any(os.stat(path).st_uid == os.geteuid() for path in (self.base, folder, curated)):
+            raise _not_separate("this user owns the store and could make it writable")
 
 
 def _own(folder: Path, mode: int, group: int | None) -> None:
-    folder.mkdir(0o700, exist_ok=True)
+    """Create a folder, or give one that is there to the group; without a group it stays as it is."""
+    try:
+        folder.mkdir(0o700)
+        made = True
+    except FileExistsError:
+        made = False
     opened = open_folder(folder)
     try:
         if os.fstat(opened).st_uid not in (os.geteuid(), 0) and os.geteuid() != 0:
             raise PermissionError(errno.EPERM, "")
         if group is not None:
             os.fchown(opened, -1, group)
-        os.fchmod(opened, mode)
+        if made or group is not None:
+            os.fchmod(opened, mode)
     finally:
         os.close(opened)
 
@@ -114,15 +121,6 @@ def exists(path: Path) -> bool:
     except OSError as error:
         raise failed("looking at the store", error) from None
     return True
-
-
-def place(path: Path) -> tuple[int, int] | None:
-    """Return what tells one file from another, None if there is none."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _not_separate(why: str) -> PermissionDenied:

@@ -26,11 +26,7 @@ class Ledger:
         self.file = folder / FILE
 
     def _db(self) -> sqlite3.Connection:
-        db = self._pool.writer("ledger", self.file, self._first)
-        if not self._pool.in_place(self.file):
-            # Marks would go to a file that no other process sees any more.
-            raise StoreFailed("the ledger was removed while in use", rule="ledger-gone")
-        return db
+        return self._pool.writer("ledger", self.file, self._first)
 
     def _first(self, db: sqlite3.Connection) -> None:
         values = (secrets.token_hex(16), int(self._lost()))
@@ -48,8 +44,11 @@ class Ledger:
         if self._known(db, key):
             return
         family_known = self._family_known(db, key)
-        ledger, lost = self._one(db, "SELECT ledger, lost FROM meta")
-        doubtful = written(family_known) or (bool(lost) and accepted() != ledger)
+        meta = self._pool.retry(lambda: db.execute("SELECT ledger, lost FROM meta").fetchone())
+        ledger, lost = meta or (None, 1)
+        doubtful = written(family_known) or (
+            bool(lost) and (ledger is None or accepted() != ledger)
+        )
         with self._pool.transaction(db):
             if self._known(db, key):
                 return
@@ -63,10 +62,6 @@ class Ledger:
             )
             if doubtful:
                 self._insert(db, key.family, [stamp.ledger_lost()])
-
-    def _one(self, db: sqlite3.Connection, sql: str, *values: str) -> tuple[str, int]:
-        row: tuple[str, int] = self._pool.retry(lambda: db.execute(sql, values).fetchone())
-        return row
 
     def _known(self, db: sqlite3.Connection, key: SessionKey) -> bool:
         sql = "SELECT agent FROM sessions WHERE session_id = ?"
@@ -83,8 +78,10 @@ class Ledger:
         """Return the family's salt for the ids of replayable changes."""
         db = self._db()
         sql = "SELECT salt FROM families WHERE family = ?"
-        found: str = self._pool.retry(lambda: db.execute(sql, (family,)).fetchone())[0]
-        return found
+        found = self._pool.retry(lambda: db.execute(sql, (family,)).fetchone())
+        if found is None:
+            raise StoreFailed("the ledger doesn't know this family any more", rule="damaged")
+        return str(found[0])
 
     def add_sources(self, family: str, sources: Sequence[Source]) -> None:
         """Add marks in one transaction; they are on disk when it returns."""

@@ -13,9 +13,10 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+from sams_core.backends.sqlite import files
 from sams_core.backends.sqlite.connect import Store, migrations, translated
 from sams_core.backends.sqlite.folders import failed, open_folder, open_regular
 from sams_core.errors import StoreFailed
@@ -35,14 +36,29 @@ def _head(folder: int, name: str, limit: int) -> bytes | None:
         return opened.read(_WAL_HEADER)
 
 
-def _copy(folder: int, name: str, target: Path, limit: int) -> None:
+def _copy_database(folder: int, name: str, target: Path, limit: int) -> None:
+    source = files.borrow(name, folder, limit)
+    try:
+        _copy(source, target, limit)
+    finally:
+        files.give_back(source)
+
+
+def _copy_log(folder: int, name: str, target: Path, limit: int) -> None:
     source = open_regular(name, folder, limit)
-    with os.fdopen(source, "rb") as readable, target.open("xb") as writable:
-        left = limit + 1
-        while left > 0 and (block := readable.read(min(left, 1 << 20))):
+    try:
+        _copy(source, target, limit)
+    finally:
+        os.close(source)
+
+
+def _copy(source: int, target: Path, limit: int) -> None:
+    done = 0
+    with target.open("xb") as writable:
+        while done <= limit and (block := os.pread(source, 1 << 20, done)):
             writable.write(block)
-            left -= len(block)
-    if left <= 0:
+            done += len(block)
+    if done > limit:
         raise StoreFailed(f"a file grew beyond {limit} bytes", rule="file-size")
 
 
@@ -62,9 +78,13 @@ def private_copy(store: Store, database: Path, limit: int) -> Iterator[sqlite3.C
     link, a FIFO or an oversized file in its place, a log that keeps being restarted), or if the copy's
     schema isn't exactly ours: a view in place of a table could answer anything, for ever.
     """
-    with tempfile.TemporaryDirectory(prefix="sams-") as private:
+    with ExitStack() as stack:
         try:
-            found = _consistent(database, Path(private) / "copy.db", limit)
+            private = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sams-")))
+        except OSError as error:
+            raise failed("making a private folder", error) from None
+        try:
+            found = _consistent(database, private / "copy.db", limit)
         except FileNotFoundError:
             found = False
         except OSError as error:
@@ -72,34 +92,39 @@ def private_copy(store: Store, database: Path, limit: int) -> Iterator[sqlite3.C
         if not found:
             yield None
             return
-        connection = sqlite3.connect(Path(private) / "copy.db", isolation_level=None)
-        with closing(connection):
-            try:
-                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
-                connection.execute("PRAGMA trusted_schema=OFF")
-                deadline = time.monotonic() + _DEADLINE
-                connection.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
-                schema = _schema(connection)
-                if not schema:
-                    yield None  # its writer is creating it at this moment
-                    return
-                if schema != _expected(store):
-                    raise StoreFailed("a database's schema isn't this package's", rule="schema")
-                yield connection
-            except sqlite3.Error as error:
-                raise translated(error) from None
+        connection = sqlite3.connect(private / "copy.db", isolation_level=None)
+        stack.enter_context(closing(connection))
+        try:
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
+            connection.execute("PRAGMA trusted_schema=OFF")
+            deadline = time.monotonic() + _DEADLINE
+            connection.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
+            schema = _schema(connection)
+            if not schema:
+                yield None  # its writer is creating it at this moment
+                return
+            if schema not in _expected(store):
+                raise StoreFailed("a database's schema isn't this package's", rule="schema")
+            yield connection
+        except sqlite3.Error as error:
+            raise translated(error) from None
 
 
 def _schema(connection: sqlite3.Connection) -> list[tuple[str, str, str | None]]:
-    return sorted(connection.execute("SELECT type, name, sql FROM sqlite_schema"), key=repr)
+    """Return what is defined, without what SQLite makes by itself (statistics, sequences)."""
+    sql = "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    return sorted(connection.execute(sql), key=repr)
 
 
 @functools.cache
-def _expected(store: Store) -> list[tuple[str, str, str | None]]:
+def _expected(store: Store) -> list[list[tuple[str, str, str | None]]]:
+    """Return the schema after each migration: a store may not have been opened since an upgrade."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        found = []
         for script in migrations(store):
             connection.executescript(script)
-        return _schema(connection)
+            found.append(_schema(connection))
+        return found
 
 
 def _consistent(database: Path, target: Path, limit: int) -> bool:
@@ -111,10 +136,10 @@ def _consistent(database: Path, target: Path, limit: int) -> bool:
             before = _stamp(folder, database.name, _head(folder, f"{database.name}-wal", limit))
             for old in (target, wal):
                 old.unlink(missing_ok=True)
-            _copy(folder, database.name, target, limit)
+            _copy_database(folder, database.name, target, limit)
             if before[0] is not None:
                 try:
-                    _copy(folder, f"{database.name}-wal", wal, limit)
+                    _copy_log(folder, f"{database.name}-wal", wal, limit)
                 except FileNotFoundError:
                     continue
             after = _stamp(folder, database.name, _head(folder, f"{database.name}-wal", limit))

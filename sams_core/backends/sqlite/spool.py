@@ -36,9 +36,8 @@ _NAME = re.compile(
 )
 _MOST_NAMES = 200_000
 _KINDS = {"w": "write", "p": "proposal"}
-_SETTLED = (
-    100_000_000  # nanoseconds after which a folder's time stamp tells every later change apart
-)
+_SETTLED = 2_500_000_000  # nanoseconds; then a time stamp tells every later change apart
+_MOST_LISTINGS = 100
 _QUICK = 65_536  # bytes of a folder that is listed in well under a millisecond
 
 
@@ -280,6 +279,8 @@ class Spool:
         listed_at = time.time_ns()
         listing = Listing(self._names())
         if listed_at - found.st_mtime_ns > _SETTLED:
+            if len(_listings) >= _MOST_LISTINGS:
+                _listings.clear()
             _listings[str(self.folder)] = (state, listing)
         return listing
 
