@@ -277,3 +277,28 @@ def test_statistics_of_an_analysed_database_are_no_foreign_schema(
         db.execute("ANALYZE")
     db.close()
     assert len(VERBS["snapshot"](sqlite).notes) == 1
+
+
+def test_beyond_the_process_wide_bound_every_verb_still_works(
+    tmp_path: Path, open_clean: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sams_core.backends.sqlite import connect
+
+    monkeypatch.setattr(connect, "_MOST_IN_ALL", 0)
+    backends = [SQLiteBackend(tmp_path / f"store{n}") for n in range(3)]
+    for _ in range(2):
+        for backend in backends:
+            for tenant in range(5):
+                session = open_clean(backend, assigned=f"tenant:t{tenant}")
+                version = (
+                    len(session.memory_index("run").items)
+                    and session.memory_read("run", "n").version
+                )
+                session.memory_write("run", "n", "c", "d", version)
+                session.memory_write("assigned", "p", "c", "d")
+                Owner(backend, "olga").changes(f"tenant:t{tenant}")
+                DreamerSession(backend, job_id="j", scope=f"tenant:t{tenant}").snapshot()
+                session.context_block()
+    for backend in backends:
+        assert len(backend._pool._held().open) <= 6
+        backend.close()

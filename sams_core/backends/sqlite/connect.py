@@ -25,8 +25,8 @@ from sams_core.errors import StoreFailed, StoreNeedsOwner
 T = TypeVar("T")
 Store = Literal["curated", "ledger", "runs"]
 _MOST_HELD = 64  # connections of a thread, of up to three descriptors each
-_MOST_IN_ALL = 200  # of a process; then a thread keeps
-_FEWEST_HELD = 4
+_MOST_IN_ALL = 200  # connections of a process; beyond it a thread keeps only
+_FEWEST_HELD = 6  # of its newest, which is more than one verb uses at once
 _DEADLINE = 10.0  # seconds; then the store counts as stuck
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 # A reader that may not write meets a journal which only a writer can roll back.
@@ -71,7 +71,7 @@ class _Held:
     def put(self, key: tuple[str, str], opened: _Open) -> None:
         """Keep a connection; idle ones make room, so that tenants and threads don't eat descriptors."""
         held = sum(len(other.open) for other in list(_all_held))
-        most = _MOST_HELD if held < _MOST_IN_ALL else min(_FEWEST_HELD, len(self.open))
+        most = _MOST_HELD if held < _MOST_IN_ALL else _FEWEST_HELD
         idle = [k for k, o in self.open.items() if not o.connection.in_transaction]
         for old in idle[: max(0, len(self.open) - most + 1)]:
             self.open.pop(old).close()
