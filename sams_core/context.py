@@ -17,7 +17,7 @@ _TAIL = "</memory>\n"
 _UNTRUSTED = ' untrusted="outsiders influenced this text"'
 _MOST = 1_000_000
 _FULL = 8_192  # characters; a longer content is named and left to memory_read
-_LINE = 30  # no entry takes less than this, so this bounds how many are looked at
+_LINE = 45  # no entry takes less than this, so this bounds how many are looked at
 
 
 def render(backend: Backend, key: SessionKey, max_chars: int) -> str:
@@ -41,12 +41,15 @@ def render(backend: Backend, key: SessionKey, max_chars: int) -> str:
     lines = [(name, i, row) for name, rows in parts for i, row in enumerate(rows)]
     lines.sort(key=lambda line: line[1])  # in turn, so that neither scope crowds out the other
     for name, i, row in lines:
+        if room < _LINE:
+            break
         text = _named(row, pin.marked)
         if len(text) <= room:
             shown[name, i] = text
             room -= len(text)
     for name, i, row in lines:
-        if (name, i) in shown and row.text and (pin.marked or not row.tainted):
+        fits = 0 < len(row.text) <= room  # escaping only makes it longer
+        if fits and (name, i) in shown and (pin.marked or not row.tainted):
             text = _in_full(row)
             if len(text) - len(shown[name, i]) <= room:
                 room -= len(text) - len(shown[name, i])

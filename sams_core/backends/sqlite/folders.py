@@ -39,6 +39,7 @@ class Folders:
 
     def __init__(self, base: Path) -> None:
         self.base = base
+        self._stores: dict[tuple[str, str], Path] = {}
 
     def container(self, container: str) -> Path:
         """Return a container's folder."""
@@ -46,7 +47,12 @@ class Folders:
 
     def store(self, container: str, store: str) -> Path:
         """Return the folder of one of its stores."""
-        return self.container(container) / store
+        found = self._stores.get((container, store))
+        if found is None:  # kept, because joining paths costs as much as reading an entry
+            if len(self._stores) > 4_000:
+                self._stores.clear()
+            found = self._stores[container, store] = self.container(container) / store
+        return found
 
     def make(self, container: str, store: str) -> Path:
         """Create a store's folder if it is missing, private to this user unless it is `curated`."""
