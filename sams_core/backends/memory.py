@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -75,6 +76,7 @@ class MemoryBackend:
         self._containers: dict[str, _Container] = {}
         self._lock = ForkSafeLock()
         self._db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        weakref.finalize(self, self._db.close)
         self._tables: set[str] = set()
 
     def _at(self, container: str) -> _Container:
