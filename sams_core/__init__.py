@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from sams_core.ambient import current_session as current_session
 from sams_core.backend import Backend as Backend
 from sams_core.backends import open_backend as open_backend
@@ -36,3 +38,14 @@ from sams_core.review import Owner as Owner
 from sams_core.session import AgentSession as AgentSession
 from sams_core.taint import tainting as tainting
 from sams_core.tools import TOOL_NAMES as TOOL_NAMES
+
+if TYPE_CHECKING:
+    from sams_core.backends.postgres import PostgresBackend as PostgresBackend
+
+
+def __getattr__(name: str) -> Any:
+    if name == "PostgresBackend":  # its driver is an extra and takes long to import
+        from sams_core.backends.postgres import PostgresBackend
+
+        return PostgresBackend
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

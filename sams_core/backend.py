@@ -68,9 +68,12 @@ class Backend(Protocol):
     """What `AgentSession`, `Owner` and `DreamerSession` need of a store."""
 
     limits: Limits
-    location: str  # equal for two backend objects on the same store in one process
     durable: bool
     inline: bool  # reads and marks take microseconds unless they wait for a lock
+
+    @property
+    def location(self) -> str:
+        """Equal for two backend objects on the same store in one process; asking may connect."""
 
     # An agent's process: its session, its marks, its notes, its proposals.
 

@@ -45,7 +45,17 @@ class Source(Record):
     first_seen: str
 
 
-SOURCE_KINDS = ("user", "unobserved", "reason", "tool", "memory", "binding", "ledger-lost", "more")
+SOURCE_KINDS = (
+    "user",
+    "unobserved",
+    "reason",
+    "tool",
+    "memory",
+    "binding",
+    "ledger-lost",
+    "login",
+    "more",
+)
 
 
 @dataclass(frozen=True)

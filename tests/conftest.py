@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sams_conformance.postgres_server import Database
 
 from sams_core import AgentSession, Backend, Limits, MemoryBackend, Owner, SQLiteBackend
 
@@ -19,23 +20,51 @@ def no_session_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SAMS_SESSION", raising=False)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def make_backend(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[Callable[..., Backend]]:
-    """A factory of backends; on SQLite each call opens the same directory anew."""
+    """A factory of backends; on SQLite and Postgres each call opens the same store anew."""
     made: list[Backend] = []
 
     def make(limits: Limits | None = None) -> Backend:
         if request.param == "memory":
             made.append(MemoryBackend(limits))
-        else:
+        elif request.param == "sqlite":
             made.append(SQLiteBackend(tmp_path / "store", limits))
+        else:
+            made.append(_anybody(request.getfixturevalue("database"), limits))
         return made[-1]
 
     yield make
     for backend in made:
         backend.close()
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """A Postgres database of the run's server, with the schema and nothing else."""
+    made = Database(str(tmp_path))
+    made.create()
+    yield made
+    made.drop()
+
+
+def _anybody(database: Database, limits: Limits | None) -> Backend:
+    """One login for all roles, as a test of the rules above a store needs it; granted when asked."""
+    from sams_core.backends.postgres import PostgresBackend, grant
+
+    url, login = database.login("anybody"), database.login_name("anybody")
+
+    class Anybody(PostgresBackend):
+        def _need(self, container: str, *roles: Any) -> Any:
+            for role in roles:
+                if (role, container) not in self._may and (role, container) != ("agent", "org"):
+                    grant(database.admin, login, role, container, True)
+            return super()._need(container, *roles)
+
+    grant(database.admin, login, "owner", ACME)
+    return Anybody(url, limits)
 
 
 @pytest.fixture

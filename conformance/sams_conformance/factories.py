@@ -1,13 +1,16 @@
-"""Deployments of the two backends that the core brings along."""
+"""Deployments of the three backends that the core brings along."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sams_conformance.driver import Deployment, Factory, Role
 from sams_core import MemoryBackend, SQLiteBackend
+
+if TYPE_CHECKING:
+    from sams_conformance.postgres_server import Database
 
 
 class Simple:
@@ -58,3 +61,47 @@ def sqlite(location: str) -> Iterator[Deployment]:
             return backend
 
         yield Simple(location, connect, durable=True)
+
+
+class Logins:
+    """A deployment on Postgres: a login for each role in each container, with that grant alone."""
+
+    durable = True
+
+    def __init__(self, location: str, database: Database) -> None:
+        self.location = location
+        self.database = database
+        self._urls: dict[tuple[str, str], str] = {}
+        self._opened: list[Any] = []
+
+    def backend(self, role: Role, container: str) -> Any:
+        """Connect under the login of a role in a container."""
+        from sams_core.backends.postgres import PostgresBackend
+
+        if (role, container) not in self._urls:
+            self._urls[role, container] = self.database.granted(role, container)
+        self._opened.append(PostgresBackend(self._urls[role, container]))
+        return self._opened[-1]
+
+    def close(self) -> None:
+        """Disconnect everybody."""
+        for backend in self._opened:
+            backend.close()
+
+
+@contextmanager
+def postgres(location: str) -> Iterator[Deployment]:
+    """Open the Postgres store named by `location`, in a database of its own, gone with its creator."""
+    from sams_conformance.postgres_server import Database
+
+    database = Database(location)
+    mine = not database.exists()
+    if mine:
+        database.create()
+    deployment = Logins(location, database)
+    try:
+        yield deployment
+    finally:
+        deployment.close()
+        if mine:
+            database.drop()

@@ -9,9 +9,11 @@ from sams_core.errors import InvalidArguments
 
 
 def open_backend(url: str) -> Backend:
-    """Open a backend by URL: `sqlite:<directory>` (also `sqlite:///<directory>`) or `memory:`.
+    """Open a backend by URL: `sqlite:<directory>`, `postgresql://...` or `memory:`.
 
-    A text without a scheme is a directory. Nothing in it is decoded: `%`, `?` and `#` are literal.
+    `sqlite:///<directory>` is read like `sqlite:<directory>`; in both nothing is decoded: `%`, `?`
+    and `#` are literal. A text without a scheme is a directory. A `postgresql:` (or `postgres:`)
+    address is libpq's, and needs the extra `postgres`.
     Raises `InvalidArguments` for another scheme; other schemes' packages are not imported.
     """
     scheme, colon, rest = url.partition(":")
@@ -28,4 +30,10 @@ def open_backend(url: str) -> Backend:
         from sams_core.backends.memory import MemoryBackend
 
         return MemoryBackend()
-    raise InvalidArguments("backend url: sqlite:<directory> or memory:", rule="url")
+    if scheme in ("postgresql", "postgres"):
+        from sams_core.backends.postgres import PostgresBackend
+
+        return PostgresBackend(url)
+    raise InvalidArguments(
+        "backend url: sqlite:<directory>, postgresql://... or memory:", rule="url"
+    )

