@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from sams_core.cli.admin import admin
 from sams_core.cli.common import Guarded, store_options
 from sams_core.cli.conformance import conformance
 from sams_core.cli.demo import demo
@@ -34,6 +35,7 @@ for _command in (
     restore,
     endorse,
     retire,
+    admin,
     demo,
     doctor,
     conformance,
