@@ -1,4 +1,4 @@
-"""C1 to C12 on the two backends that the core brings: every conformance test is a test here."""
+"""C1 to C12 on the three backends that the core brings: every conformance test is a test here."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from sams_conformance.driver import Factory
-from sams_conformance.factories import memory, sqlite
+from sams_conformance.factories import memory, postgres, sqlite
 from sams_conformance.runner import Case, collect, subject
 
-BACKENDS = {"memory": memory, "sqlite": sqlite}
+BACKENDS = {"memory": memory, "sqlite": sqlite, "postgres": postgres}
 
 
 @pytest.mark.parametrize("case", collect(), ids=lambda case: f"{case.id}-{case.name[5:]}")

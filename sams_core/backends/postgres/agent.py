@@ -211,9 +211,12 @@ class AgentVerbs(Base):
     def own_change(self, key: SessionKey, path: str) -> Change | None:
         """See `Backend.own_change`."""
         self._need(key.container, "agent")
+        where = "writer = %s AND path = %s AND state = 'open'"
+        sql = f"SELECT 1 FROM sams.changes WHERE container = %s AND {where}"  # noqa: S608 - ours
+        if not self._pool.rows(sql, (key.container, key.family, path)):
+            return None
 
         def work(db: Connection) -> Change | None:
-            where = "writer = %s AND path = %s AND state = 'open'"
             found = self._changes(db, "agent", key.container, where, key.family, path)
             return found[0][0] if found else None
 

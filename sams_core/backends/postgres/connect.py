@@ -37,6 +37,7 @@ _REFUSALS: dict[str, Callable[[], SamsError]] = {
     "42501": lambda: PermissionDenied(
         "the database allows this login no such thing", rule="no-grant"
     ),
+    "55P03": lambda: StoreFailed("waited too long for somebody's lock", rule="store-busy"),
     "3F000": lambda: StoreFailed("no schema here: run `sams admin install`", rule="no-schema"),
     "42P01": lambda: StoreFailed("no schema here: run `sams admin install`", rule="no-schema"),
     "42883": lambda: StoreFailed("an older schema: run `sams admin install`", rule="no-schema"),

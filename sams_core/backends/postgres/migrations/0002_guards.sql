@@ -65,6 +65,7 @@ DECLARE found_salt text;
 BEGIN
     PERFORM sams.check_isolation();
     PERFORM sams.check_granted('agent', c);
+    PERFORM set_config('lock_timeout', '30s', true);  -- whoever holds it may be hostile
     SELECT salt INTO found_salt FROM sams.families
         WHERE container = c AND family = f FOR UPDATE;
     IF NOT FOUND THEN

@@ -224,6 +224,10 @@ BEGIN
         FROM sams.changes h WHERE h.container = c AND h.state = 'superseded'
             AND (CASE WHEN w IS NULL THEN h.closed_by IS NULL
                  ELSE h.writer = w AND h.path = p END)
+            -- A job is shown nothing tainted of which no reading is recorded.
+            AND (r <> 'dreamer' OR h.login = session_user OR h.sources = '[]'::jsonb
+                OR EXISTS (SELECT FROM sams.readings d WHERE d.container = c
+                    AND d.kind = h.sources->0->>'kind' AND d.name = h.sources->0->>'name'))
         ORDER BY h.seq;
 END $$;
 
