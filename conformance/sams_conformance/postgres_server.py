@@ -238,7 +238,9 @@ class Database:
 
     def create(self, *, install: bool = True) -> None:
         """Create it, from a template that has the schema unless `install` is False."""
-        _admin(self._root)
+        if self._root not in _prepared:
+            _admin(self._root)
+            _prepared.add(self._root)
         template = _template(self._root) if install else "template0"
         _run(self._root, f"CREATE DATABASE {self.name} OWNER {_ADMIN} TEMPLATE {template}")
 
@@ -284,6 +286,7 @@ def _admin(root: str) -> None:
     _create_login(root, _ADMIN, "CREATEROLE NOSUPERUSER NOBYPASSRLS")
 
 
+_prepared: set[str] = set()
 _templates: dict[str, str] = {}
 
 

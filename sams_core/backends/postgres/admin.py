@@ -231,5 +231,5 @@ def _apply(db: Connection, login: str) -> None:
                     f" ({_COLUMNS[table]})" if (privilege == "UPDATE" and table in _COLUMNS) else ""
                 )
                 statements[f"{privilege}{columns} ON sams.{table}"] = None
-    for text in statements:
-        db.execute(sql.SQL(f"GRANT {text} TO {{}}").format(who))
+    granting = "; ".join(f"GRANT {text} TO {{who}}" for text in statements)
+    db.execute(sql.SQL(granting).format(who=who))
