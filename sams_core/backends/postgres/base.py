@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
@@ -33,6 +34,7 @@ class Base:
         self._size, self._prepare = connections, prepare
         self._location: str | None = None
         self._may: set[tuple[str, str]] = set()
+        weakref.finalize(self, release, self._secret, connections, prepare, id(self))
 
     def __repr__(self) -> str:
         return f"PostgresBackend({self._secret.public()!r})"
@@ -44,10 +46,6 @@ class Base:
     def close(self) -> None:
         """See `Backend.close`."""
         release(self._secret, self._size, self._prepare, id(self))
-
-    def __del__(self) -> None:
-        if hasattr(self, "_prepare"):
-            self.close()
 
     @property
     def location(self) -> str:
