@@ -32,6 +32,8 @@ def main() -> int:
             print(f"\nskipped: {script} did not run with the others (exit {code}); without them:")
             code = run(script)
         failed += code != 0
+    if peers:
+        failed += run("attacks.py") != 0
     print(f"\n{time.monotonic() - start:.0f} s in all, {failed} failed")
     return min(failed, 1)
 
