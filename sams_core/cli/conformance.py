@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 
@@ -39,6 +40,10 @@ def conformance(context: click.Context, backend: str, ids: tuple[str, ...], as_j
         raise click.UsageError(
             "the kit isn't installed: pip install 'sams-adapters[conformance]'"
         ) from None
+    if backend == "postgres" and importlib.util.find_spec("psycopg") is None:
+        raise click.UsageError(
+            "the driver isn't installed: pip install 'sams-adapters[postgres,postgres-test]'"
+        )
     refuse_beside_agent()  # the kit acts as owners too: better said than failed in each test
     if os.getcwd() not in sys.path:  # a factory in the working folder; last, so it shadows nothing
         sys.path.append(os.getcwd())
