@@ -1,0 +1,1 @@
+"""Governed memory for LlamaIndex."""
