@@ -49,7 +49,10 @@ SOURCE_KINDS = (
     "user",
     "unobserved",
     "reason",
-    "tool",
+    "tool",  # a call of what nobody declared
+    "retriever",
+    "content",  # something in a model's input or output that isn't plainly an insider's
+    "history",  # a conversation from elsewhere
     "memory",
     "binding",
     "ledger-lost",

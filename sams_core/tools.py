@@ -154,7 +154,12 @@ def call(
     try:
         return _json(_dispatch(session, name, _parse(session, name, arguments), call_id))
     except SamsError as error:
-        return _json({"error": error.to_dict()})
+        return refusal(error)
+
+
+def refusal(error: SamsError) -> str:
+    """Return a refusal as a result for the model."""
+    return _json({"error": error.to_dict()})
 
 
 async def acall(

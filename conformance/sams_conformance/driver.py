@@ -49,6 +49,12 @@ exist yet, inside a temporary one; a database server's factory may derive a sche
 
 
 def load_factory(name: str) -> Factory:
+    """Import a factory of deployments by name; see `load_callable`."""
+    found: Factory = load_callable(name)
+    return found
+
+
+def load_callable(name: str) -> Any:
     """Import `package.module:factory`; raises `ValueError` where that names no callable."""
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
@@ -61,7 +67,7 @@ def load_factory(name: str) -> Factory:
         raise ValueError(f"cannot load the factory: {error}") from error
     if not callable(found):
         raise ValueError("the factory is not callable")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def name_of(factory: Factory) -> str | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sams_conformance.ids import MANDATORY, TITLES
@@ -31,6 +32,8 @@ class Report:
     backend: str
     ids: tuple[str, ...]
     outcomes: tuple[Outcome, ...]
+    titles: Mapping[str, str] = field(default_factory=lambda: TITLES)
+    mandatory: tuple[str, ...] = MANDATORY
 
     def count(self, status: Status, id: str | None = None) -> int:
         """Count the outcomes of one status, of one id or of all."""
@@ -46,13 +49,17 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether every id that was asked for is proved; nothing asked for proves nothing."""
-        return bool(self.ids) and all(map(self.proved, self.ids)) and not self.count("failed")
+        """Whether every id that was asked for is proved; nothing asked for proves nothing.
+
+        An id that isn't mandatory here, and of which nothing applies, is left out.
+        """
+        asked = [id for id in self.ids if id in self.mandatory or self.count("passed", id)]
+        return bool(asked) and all(map(self.proved, asked)) and not self.count("failed")
 
     @property
     def conformant(self) -> bool:
         """Whether every mandatory id was asked for and proved."""
-        return self.passed and all(map(self.proved, MANDATORY))
+        return self.passed and all(map(self.proved, self.mandatory))
 
     @property
     def seconds(self) -> float:
@@ -69,8 +76,8 @@ class Report:
             "seconds": round(self.seconds, 3),
             "ids": {
                 id: {
-                    "title": TITLES.get(id, ""),
-                    "mandatory": id in MANDATORY,
+                    "title": self.titles.get(id, ""),
+                    "mandatory": id in self.mandatory,
                     "proved": self.proved(id),
                     "passed": self.count("passed", id),
                     "failed": self.count("failed", id),
@@ -79,7 +86,7 @@ class Report:
                 }
                 for id in self.ids
             },
-            "missing": [id for id in MANDATORY if id not in self.ids],
+            "missing": [id for id in self.mandatory if id not in self.ids],
             "tests": [
                 {
                     "id": o.id,
@@ -103,16 +110,23 @@ class Report:
                 self.count("not applicable", id),
             )
             mark = "ok  " if self.proved(id) else "FAIL"
+            if not passed and not failed and id not in self.mandatory:
+                mark = "none"  # nothing of it applies here, and nothing of it is claimed
             counts = f"{passed} passed, {failed} failed, {skipped} not applicable"
-            lines.append(f"{mark} {id:<4} {TITLES.get(id, '')}: {counts}")
-        for status in ("failed", "not applicable"):
-            chosen = [o for o in self.outcomes if o.status == status]
-            if chosen:
-                lines += ["", f"{status}:"]
-            for o in chosen:
-                lines.append(f"  {o.id} {_sentence(o.name)}")
-                lines += [f"      {line}" for line in visible(o.detail).splitlines()]
-        missing = [id for id in MANDATORY if id not in self.ids]
+            lines.append(f"{mark} {id:<4} {self.titles.get(id, '')}: {counts}")
+        failed = [o for o in self.outcomes if o.status == "failed"]
+        if failed:
+            lines += ["", "failed:"]
+        for o in failed:
+            lines.append(f"  {o.id} {_sentence(o.name)}")
+            lines += [f"      {line}" for line in visible(o.detail).splitlines()]
+        left = [o for o in self.outcomes if o.status == "not applicable"]
+        if left:
+            lines += ["", "not applicable:"]
+        for why in dict.fromkeys(o.detail for o in left):
+            lines.append(f"  {visible_line(why)}:")
+            lines += [f"      {o.id} {_sentence(o.name)}" for o in left if o.detail == why]
+        missing = [id for id in self.mandatory if id not in self.ids]
         if missing:
             lines += ["", f"not asked for: {', '.join(missing)}"]
         lines += ["", f"{self._verdict()} in {self.seconds:.1f} s"]

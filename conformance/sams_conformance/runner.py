@@ -93,7 +93,7 @@ def run(
                 outcomes.append(
                     Outcome(id, "test_this_id_has_a_test_that_ran", "", "failed", 0.0, "none ran")
                 )
-    return Report(_version(), named or repr(factory), wanted, tuple(outcomes))
+    return Report(version(), named or repr(factory), wanted, tuple(outcomes))
 
 
 def _run_one(factory: Factory, case: Case, location: str) -> Outcome:
@@ -104,19 +104,19 @@ def _run_one(factory: Factory, case: Case, location: str) -> Outcome:
     try:
         with subject(factory, location) as deployment:
             if case.needs_durable and not deployment.durable:
-                status, detail = "not applicable", ""
+                status, detail = "not applicable", "the store ends with its process"
             else:
                 case.test(deployment)
                 status, detail = "passed", ""
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit from a stranger's code is a failure, not our end
-        status, detail = "failed", _short(error)
+        status, detail = "failed", short(error)
     seconds = time.perf_counter() - start
     return Outcome(case.id, case.name, case.rule, status, seconds, detail)
 
 
-def _short(error: BaseException) -> str:
+def short(error: BaseException) -> str:
     """Return the innermost calls and the exception; long texts cut."""
     frames = traceback.extract_tb(error.__traceback__)[-4:]
     where = [f"{Path(f.filename).name}:{f.lineno} {f.name}: {f.line}" for f in frames]
@@ -124,7 +124,8 @@ def _short(error: BaseException) -> str:
     return "\n".join([*where, what[:1_000]])
 
 
-def _version() -> str:
+def version() -> str:
+    """Return the version of the distribution, or "unknown" in a bare tree."""
     try:
         return importlib.metadata.version("sams-adapters")
     except importlib.metadata.PackageNotFoundError:
