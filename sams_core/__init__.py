@@ -33,6 +33,8 @@ from sams_core.records import Receipt as Receipt
 from sams_core.records import Snapshot as Snapshot
 from sams_core.records import Source as Source
 from sams_core.redaction import Redacted as Redacted
+from sams_core.redaction import TextPolicy as TextPolicy
+from sams_core.redaction import load_policy as load_policy
 from sams_core.redaction import redact as redact
 from sams_core.review import Owner as Owner
 from sams_core.session import AgentSession as AgentSession

@@ -8,6 +8,7 @@ from typing import Literal
 from sams_core.backend import Backend
 from sams_core.errors import InvalidArguments, LimitExceeded, PermissionDenied
 from sams_core.records import Change, Draft, SessionKey, Snapshot
+from sams_core.redaction import policy_of
 from sams_core.review import present
 from sams_core.scopes import check_container, check_id, check_path
 from sams_core.screen import check_name, clean, screen
@@ -22,8 +23,10 @@ class DreamerSession:
 
     def __init__(self, backend: Backend, *, job_id: str, scope: str) -> None:
         self.backend = backend
-        self.job_id = check_name(check_id(job_id, "job_id"), "job_id")
-        self.scope = check_name(check_container(scope), "scope")
+        self._policy = policy_of(backend)
+        self._cuts = self._policy.at(check_container(scope))
+        self.job_id = check_name(check_id(job_id, "job_id"), "job_id", self._cuts)
+        self.scope = check_name(scope, "scope", self._cuts)
         self._versions: dict[str, int] | None = None
 
     def snapshot(self, partition: Literal["clean", "all"] = "all") -> Snapshot:
@@ -32,7 +35,9 @@ class DreamerSession:
             raise InvalidArguments('partition: "clean" or "all"')
         entries, changes, notes = self.backend.snapshot(self.scope, self.job_id, partition)
         self._versions = {entry.path: entry.version for entry in entries}
-        return Snapshot(entries, tuple(present(change) for change in changes), notes, partition)
+        return Snapshot(
+            entries, tuple(present(change, self._policy) for change in changes), notes, partition
+        )
 
     def propose(
         self,
@@ -53,16 +58,19 @@ class DreamerSession:
         if self._versions is None:
             raise PermissionDenied("take a snapshot before proposing", rule="snapshot-first")
         limits = self.backend.limits
-        check_name(check_path(path), "path")
+        check_name(check_path(path), "path", self._cuts)
         if isinstance(evidence, str):
             raise InvalidArguments("evidence: a sequence of strings")
         if len(evidence) > limits.evidence_items:
             raise LimitExceeded("evidence, items", limits.evidence_items, len(evidence))
         if type(occurrences) is not int or not 1 <= occurrences <= 1_000_000:
             raise InvalidArguments("occurrences: 1 to 1000000")
-        screened = screen(description, content, limits)
-        cited = tuple(clean(item, "evidence", limit=limits.evidence_chars) for item in evidence)
-        reason = clean(rationale, "rationale", limit=limits.rationale_chars, one_line=False)
+        screened = screen(description, content, limits, self._cuts)
+        cuts = self._cuts
+        cited = tuple(
+            clean(item, "evidence", cuts, limit=limits.evidence_chars) for item in evidence
+        )
+        reason = clean(rationale, "rationale", cuts, limit=limits.rationale_chars, one_line=False)
         key = SessionKey(self.scope, self.job_id, self.job_id, self.job_id)
         draft = Draft(
             key,
@@ -78,4 +86,4 @@ class DreamerSession:
             cited,
             occurrences,
         )
-        return present(self.backend.submit(draft).change)
+        return present(self.backend.submit(draft).change, self._policy)

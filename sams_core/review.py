@@ -20,50 +20,58 @@ from sams_core.errors import (
 from sams_core.flags import review_flags
 from sams_core.limits import check_text
 from sams_core.records import Act, Change, Decision, Entry, Flag, Source, now
-from sams_core.redaction import redact
+from sams_core.redaction import BUILT_IN, TextPolicy, policy_of
+from sams_core.redaction.model import Rule
 from sams_core.scopes import check_container, check_id, check_path, is_handle
-from sams_core.screen import check_name, clean, screen
+from sams_core.screen import check_name, clean, cut, screen
 
 CONFLICT = "drops most of what the entry says now"
+UNCUT = "was stored with something that is cut here: the writer's rules were weaker"
 _UNLABELLED: tuple[Source, ...] = ()
 
 
-def present(change: Change) -> Change:
+def present(change: Change, policy: TextPolicy = BUILT_IN) -> Change:
     """Return a change as a reviewer is shown it, with the digest over all of that.
 
     Flags are the union of what the submitter claims, which were computed before redaction, and what
     the stored text gives here and now, on removed lines too. The texts are redacted once more: a rule
-    may be newer than they are, or a process that isn't ours wrote them. What is shown then is what is
-    covered and what would be served; the base is covered by its own digest.
+    may be newer than they are, or a process that isn't ours or has another policy wrote them; a flag
+    `uncut` says so. What is shown then is what is covered and what would be served; the base is covered
+    by its own digest.
     """
-    own = review_flags(change.description, "description") + review_flags(change.content, "content")
-    own += _against(change)
+    cuts = policy.at(change.scope)
+    own = review_flags(change.description, "description", cuts.rules)
+    own += review_flags(change.content, "content", cuts.rules)
+    own += _against(change, cuts.rules)
     shown = replace(
         change,
-        flags=tuple(dict.fromkeys(change.flags + own)),
         digest="",
-        description=redact(change.description).text,
-        content=redact(change.content).text,
-        rationale=redact(change.rationale).text,
-        evidence=tuple(redact(item).text for item in change.evidence),
+        description=cut(change.description, cuts),
+        content=cut(change.content, cuts),
+        rationale=cut(change.rationale, cuts),
+        evidence=tuple(cut(item, cuts) for item in change.evidence),
         sources=tuple(
-            replace(s, name=redact(s.name).text, origin=s.origin and redact(s.origin).text)
+            replace(s, name=cut(s.name, cuts), origin=s.origin and cut(s.origin, cuts))
             for s in change.sources
         ),
     )
+    for name in ("description", "content", "rationale", "evidence", "sources"):
+        if getattr(shown, name) != getattr(change, name):
+            own += (Flag("uncut", name, 0, 0, UNCUT),)
+    shown = replace(shown, flags=tuple(dict.fromkeys(change.flags + own)))
     covered = shown.to_dict()
     del covered["digest"]
     return replace(shown, digest=digest_of("change", covered))
 
 
-def _against(change: Change) -> tuple[Flag, ...]:
+def _against(change: Change, rules: tuple[Rule, ...]) -> tuple[Flag, ...]:
     """Return what there is to say about what a change takes away from its base."""
     if change.base is None:
         return ()
     kept = set(change.content.splitlines())
     served = [line for line in change.base.content.splitlines() if line.strip()]
     removed = [line for line in served if line not in kept]
-    flags = review_flags("\n".join(removed), "removed")
+    flags = review_flags("\n".join(removed), "removed", rules)
     if 2 * len(removed) > len(served):
         flags += (Flag("conflict", "content", 0, 0, CONFLICT),)
     return flags
@@ -79,7 +87,8 @@ class Owner:
 
     def __init__(self, backend: Backend, name: str) -> None:
         self.backend = backend
-        self.name = check_name(check_id(name, "owner"), "owner")
+        self._policy = policy_of(backend)
+        self.name = check_name(check_id(name, "owner"), "owner", self._policy.at())
 
     def changes(self, scope: str, kind: Literal["write", "proposal"] | None = None) -> list[Change]:
         """Return the open changes of a scope, oldest first."""
@@ -87,7 +96,7 @@ class Owner:
         if kind not in (None, "write", "proposal"):
             raise InvalidArguments('kind: "write", "proposal" or None')
         return [
-            present(change)
+            present(change, self._policy)
             for change in self.backend.changes(scope)
             if kind is None or change.kind == kind
         ]
@@ -103,7 +112,7 @@ class Owner:
         unless it is endorsed: clean sessions would lose the entry.
         """
         self._check(scope)
-        why = self._why(endorse) if endorse is not None else None
+        why = self._why(scope, endorse) if endorse is not None else None
         standing = self._standing(scope, change_id)
         if standing.decision is not None:
             entry = self._again(scope, standing, digest, "accepted")
@@ -111,6 +120,9 @@ class Owner:
                 raise NotFound("accepted without endorsement: endorse the entry", rule="not-open")
             return entry
         change = self._reviewed(scope, standing, digest)
+        cuts = self._policy.at(scope)
+        for name in (change.path, change.author, change.source_session or ""):
+            check_name(name, "path, author or session of the change", cuts)
         if change.base is None or change.base.tainted:
             pass
         elif change.tainted and why is None:
@@ -127,6 +139,7 @@ class Owner:
             entry,
             author=change.author,
             source_session=change.source_session,
+            login=change.login,
             based_on=change.digest,
             change_id=change.id,
         )
@@ -136,7 +149,7 @@ class Owner:
         """Close a change without serving it; `note` (at most 500 characters) is kept with it."""
         self._check(scope)
         limit = self.backend.limits.reason_chars
-        note = clean(note, "note", limit=limit, one_line=False)
+        note = clean(note, "note", self._policy.at(scope), limit=limit, one_line=False)
         standing = self._standing(scope, change_id)
         if standing.decision is not None:
             if standing.decision.outcome == "rejected":
@@ -144,7 +157,7 @@ class Owner:
             raise _not_open(standing)
         if standing.state != "open":
             raise _not_open(standing)
-        change = present(standing.change)
+        change = self._present(standing)
         decision = Decision(change, "rejected", self.name, change.digest, note, now())
         self.backend.decide(scope, decision, None, 0)
 
@@ -155,7 +168,7 @@ class Owner:
         name. The labelled version stays labelled in history.
         """
         self._check(scope)
-        why = self._why(why)
+        why = self._why(scope, why)
         entry = self._active(scope, path)
         if entry.act == "endorse" and entry.based_on is not None and _same(entry.based_on, digest):
             return entry
@@ -194,11 +207,12 @@ class Owner:
         the base unless another is named. Raises `VersionConflict`, `NotFound` for an unknown base.
         """
         self._check(scope)
-        check_name(check_path(path), "path")
+        cuts = self._policy.at(scope)
+        check_name(check_path(path), "path", cuts)
         expected = 0 if expected_version is None else expected_version
         if type(expected) is not int or expected < 0:
             raise InvalidArguments("expected_version: a version number or None")
-        screened = screen(description, content, self.backend.limits)
+        screened = screen(description, content, self.backend.limits, cuts)
         texts = (screened.description, screened.content)
         if based_on is not None and len(_text(based_on)) == 32:
             standing = self._standing(scope, based_on)
@@ -209,7 +223,7 @@ class Owner:
                 raise _not_open(standing)
             if standing.state != "open":
                 raise _not_open(standing)
-            change = present(standing.change)
+            change = self._present(standing)
             if change.path != path:
                 raise InvalidArguments("based_on: that change is of another path")
             entry = self._entry(scope, path, *texts, change.sources, "edit", None)
@@ -268,13 +282,16 @@ class Owner:
 
     def _check(self, scope: str) -> None:
         refuse_beside_agent()
-        self.backend.recover(check_name(check_container(scope), "scope"))
+        cuts = self._policy.at(check_container(scope))
+        if cuts.personal:  # which of them count is known here only
+            check_name(self.name, "owner", cuts)
+        self.backend.recover(check_name(scope, "scope", cuts))
 
     def _path(self, path: str) -> str:
         return path if isinstance(path, str) and is_handle(path) else check_path(path)
 
-    def _why(self, why: str) -> str:
-        why = clean(why, "reason", limit=self.backend.limits.reason_chars)
+    def _why(self, scope: str, why: str) -> str:
+        why = clean(why, "reason", self._policy.at(scope), limit=self.backend.limits.reason_chars)
         if not why.strip():
             raise InvalidArguments("reason: say why", rule="reason-needed")
         return why
@@ -285,6 +302,9 @@ class Owner:
             raise NotFound("no active entry at that path")
         return entry
 
+    def _present(self, standing: Standing) -> Change:
+        return present(standing.change, self._policy)
+
     def _standing(self, scope: str, change_id: str) -> Standing:
         standing = self.backend.standing(scope, _text(change_id))
         if standing is None:
@@ -292,10 +312,10 @@ class Owner:
         return standing
 
     def _reviewed(self, scope: str, standing: Standing, digest: str) -> Change:
-        change = present(standing.change)
+        change = self._present(standing)
         if standing.successor is not None:
             successor = self.backend.standing(scope, standing.successor)
-            found = present(successor.change).digest if successor else ""
+            found = self._present(successor).digest if successor else ""
             raise ReviewMismatch(_text(digest), found)
         if not _same(change.digest, digest):
             raise ReviewMismatch(_text(digest), change.digest)
@@ -368,6 +388,12 @@ class Owner:
         act: Act,
         why: str | None,
     ) -> Entry:
+        cuts = self._policy.at(text.scope)
+        if any(cut(one, cuts) != one for one in (text.path, text.description, text.content)):
+            raise PermissionDenied(
+                "the text of that version holds what is cut by now: write it anew",
+                rule="text-policy",
+            )
         entry = self._entry(
             text.scope, text.path, text.description, text.content, sources, act, why
         )
@@ -375,6 +401,7 @@ class Owner:
             entry,
             author=text.author,
             source_session=text.source_session,
+            login=text.login,
             based_on=text.digest,
         )
         return self.backend.publish(text.scope, entry, over.version if over else 0)

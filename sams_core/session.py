@@ -20,6 +20,7 @@ from sams_core.errors import (
 from sams_core.limits import check_text
 from sams_core.locks import ForkSafeLock
 from sams_core.records import Change, Draft, Entry, Listing, Page, Receipt, SessionKey, Source
+from sams_core.redaction import policy_of
 from sams_core.scopes import (
     ORG,
     check_assigned,
@@ -91,12 +92,15 @@ class AgentSession:
         self, backend: Backend, session_id: str, agent: str, assigned: str, observed: str | None
     ) -> None:
         self.backend = backend
-        self.session_id = check_name(session_id, "session_id")
-        self.agent = check_name(check_id(agent, "agent"), "agent")
-        self.assigned = check_name(check_assigned(assigned), "assigned")
         self.run_scope = run_scope(session_id)
+        self._policy = policy_of(backend)
+        # Names and marks are kept with the container and stamped on notes.
+        self._cuts = self._policy.at(check_assigned(assigned), self.run_scope)
+        self.session_id = check_name(session_id, "session_id", self._cuts)
+        self.agent = check_name(check_id(agent, "agent"), "agent", self._cuts)
+        self.assigned = check_name(assigned, "assigned", self._cuts)
         self.key = SessionKey(assigned, session_id, family_of(session_id), agent)
-        self.family = family(backend, self.key)
+        self.family = family(backend, self.key, self._cuts)
         self._observed = observed
         backend.open_session(self.key)
         with _open_lock:
@@ -150,7 +154,7 @@ class AgentSession:
         process. Reopening by the same name after a restart finds the same notes.
         """
         self._enter()
-        check_name(check_id(agent, "agent"), "agent")
+        check_name(check_id(agent, "agent"), "agent", self._cuts)
         for number in itertools.count(1):
             session_id = f"{self.session_id}/{agent}" + (f"~{number}" if number > 1 else "")
             if len(session_id) > _MAX_CHILD_ID:
@@ -264,12 +268,13 @@ class AgentSession:
     ) -> Receipt:
         self._enter()
         scope = self._writable(scope)
-        check_name(check_path(path), "path")
+        cuts = self._policy.at(scope)
+        check_name(check_path(path), "path", cuts)
         if expected_version is None:
             expected_version = 0
         if type(expected_version) is not int or not 0 <= expected_version < 2**53:
             raise InvalidArguments("expected_version: a version number or null")
-        screened = screen(description, content, self.backend.limits)
+        screened = screen(description, content, self.backend.limits, cuts)
         if replay is not None:  # a parent's and a child's scratchpads are two places
             replay = f"{scope} {replay}"
         draft = Draft(

@@ -11,6 +11,7 @@ import functools
 import re
 import unicodedata
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 # Default-ignorable code points: soft hyphen, joiners, marks of direction, variation selectors, tags.
@@ -23,8 +24,11 @@ _IGNORABLE = re.compile(f"[{IGNORABLE}]+")
 # Tag characters spell ASCII invisibly; they are read, not dropped.
 _TAGS = re.compile("[\U000e0020-\U000e007e]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+# Lines before and behind a disguised one that are looked at with it: what is found may go on there.
+_LINES = 3
 _LATIN_WORD = re.compile(r"[A-Za-z]")
-_FOREIGN = re.compile(r"[^\x00-\x7f]+")
+# What normalisation may change: everything beyond ASCII, and the letter that a mark stands on.
+_FOREIGN = re.compile(r"[\x00-\x7f]?[^\x00-\x7f]+")
 
 # Letters that imitate a Latin one, and dashes and quotes, each group under what it looks like.
 _LOOKS = {
@@ -114,6 +118,11 @@ class Builder:
             self._parts.append(text)
             self._length += len(text)
 
+    def gap(self, at: int) -> None:
+        """Leave out what lies before `at`: nothing that is found reaches over it."""
+        if self._length:
+            self.add("\n\0\n", at, at)
+
     def build(self) -> Shadow:
         """Return the shadow collected so far."""
         return Shadow("".join(self._parts), self._starts, self._origins)
@@ -170,34 +179,80 @@ def _unstable() -> re.Pattern[str]:
     return re.compile("[" + "".join(f"{chr(low)}-{chr(high)}" for low, high in ranges) + "]+")
 
 
-def normalised(text: str) -> Shadow | None:
-    """Return the NFKC copy of `text` without ignorables, or nothing if that is `text` itself."""
-    if text.isascii() or (unicodedata.is_normalized("NFKC", text) and not _IGNORABLE.search(text)):
+def _around(text: str, places: re.Pattern[str], whole: bool) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the lines that `places` is found in, with the lines next to them.
+
+    One look a line: a text that is disguised all over costs no more than its lines.
+    """
+    if whole:
+        yield 0, len(text)
+        return
+    low, high, line_end = 0, -1, -1
+    while match := places.search(text, line_end + 1):
+        start = match.start()
+        for _ in range(_LINES + 1):
+            start = max(text.rfind("\n", max(high, 0), start), 0)
+        if high < 0 or start > high:
+            if high >= 0:
+                yield low, high
+            low = start
+        line_end = high = _line_end(text, match.end())
+        for _ in range(_LINES):
+            high = _line_end(text, high + 1)
+        if line_end == len(text):
+            break
+    if high >= 0:
+        yield low, high
+
+
+def _line_end(text: str, at: int) -> int:
+    found = text.find("\n", at)
+    return len(text) if found < 0 else found
+
+
+def normalised(text: str, whole: bool = True) -> Shadow | None:
+    """Return the NFKC copy of `text` without ignorables, or nothing if that is `text` itself.
+
+    Not `whole`: only the lines that differ, and those around them.
+    """
+    if text.isascii():
+        return None
+    foreign = "".join(_FOREIGN.findall(text))
+    if unicodedata.is_normalized("NFKC", foreign) and not _IGNORABLE.search(foreign):
         return None
     builder = Builder()
-    done = 0
-    for match in _unstable().finditer(text):
-        start, end = match.span()
-        # A mark or a jamo at the start belongs to the character before it.
-        if start > done and (
-            unicodedata.combining(text[start]) or "\u1160" <= text[start] <= "\u11ff"
-        ):
-            start -= 1
-        builder.add(text[done:start], done, start)
-        position = start
-        for cluster in _clusters(text[start:end]):
-            builder.add(_plain(cluster), position, position + len(cluster))
-            position += len(cluster)
-        done = end
-    builder.add(text[done:], done, len(text))
+    for low, high in _around(text, _unstable(), whole):
+        builder.gap(low)
+        done = low
+        for match in _unstable().finditer(text, low, high):
+            start, end = match.span()
+            # A mark or a jamo at the start belongs to the character before it.
+            if start > done and (
+                unicodedata.combining(text[start]) or "\u1160" <= text[start] <= "\u11ff"
+            ):
+                start -= 1
+            builder.add(text[done:start], done, start)
+            position = start
+            for cluster in _clusters(text[start:end]):
+                builder.add(_plain(cluster), position, position + len(cluster))
+                position += len(cluster)
+            done = end
+        builder.add(text[done:high], done, high)
     return builder.build()
 
 
-def latinised(text: str) -> Shadow | None:
-    """Return `text` with look-alike letters as Latin ones, if it mixes them with Latin letters."""
+def latinised(text: str, whole: bool = True) -> Shadow | None:
+    """Return `text` with look-alike letters as Latin ones, if it mixes them with Latin letters.
+
+    Not `whole`: only the lines that have some, and those around them.
+    """
     if text.isascii() or not _IMITATION.search(text) or not _LATIN_WORD.search(text):
         return None
-    return Shadow(text.translate(_LATIN), [0], [(0, len(text), True)])
+    builder = Builder()
+    for low, high in _around(text, _IMITATION, whole):
+        builder.gap(low)
+        builder.add(text[low:high].translate(_LATIN), low, high)
+    return builder.build()
 
 
 def skeleton(text: str) -> str:

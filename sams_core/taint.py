@@ -17,7 +17,8 @@ from sams_core.backend import Backend, WouldBlock, is_impatient
 from sams_core.errors import NoSession, PermissionDenied, SamsError, SessionClosed
 from sams_core.locks import ForkSafeLock
 from sams_core.records import SessionKey, Source, now
-from sams_core.redaction import redact
+from sams_core.redaction import Cuts, redact
+from sams_core.screen import cut
 
 if TYPE_CHECKING:
     from sams_core.session import AgentSession
@@ -28,10 +29,11 @@ _READ = 20_000  # characters of a source's text that are looked at
 
 
 def make_source(kind: str, name: str, origin: str | None = None) -> Source:
-    """Return a source whose texts are redacted, one line and at most 200 characters.
+    """Return a source whose texts are one line and without what the shipped rules cut.
 
-    Unlike everything else that is stored these texts are clipped, never refused: a mark must not
-    fail because of what it says.
+    `Family.mark` cuts what the store's policy adds and clips to 200 characters; before that it could
+    cut off half a secret, which no rule knows. Unlike everything else that is stored these texts are
+    clipped, never refused: a mark must not fail because of what it says.
     """
 
     def inert(text: object) -> str:
@@ -40,9 +42,19 @@ def make_source(kind: str, name: str, origin: str | None = None) -> Source:
         words = line.split()
         if len(whole) > _READ:  # the last word may be half a secret, which no rule knows
             words = words[:-1] or words
-        return redact(" ".join(words)).text[:_CLIP]
+        return redact(" ".join(words)).text
 
     return Source(kind, inert(name), None if origin is None else inert(origin), now())
+
+
+def _kept(source: Source, cuts: Cuts) -> Source:
+    """Return a source as the ledger keeps it."""
+
+    def short(text: str) -> str:
+        return (cut(text, cuts) if cuts else text)[:_CLIP]
+
+    origin = None if source.origin is None else short(source.origin)
+    return replace(source, name=short(source.name), origin=origin)
 
 
 class Family:
@@ -55,6 +67,7 @@ class Family:
 
     def __init__(self, backend: Backend, container: str, name: str) -> None:
         self.backend, self.container, self.name = backend, container, name
+        self.cuts = Cuts()
         self._recorded: set[tuple[str, str]] = set()
         self._owed: dict[tuple[str, str], Source] = {}
         self._lock = ForkSafeLock()
@@ -62,6 +75,7 @@ class Family:
     def mark(self, *sources: Source) -> None:
         """Record sources durably; on failure raise `SessionClosed` and keep the family closed."""
         for source in sources:
+            source = _kept(source, self.cuts)
             name = (source.kind, source.name)
             if name not in self._recorded:
                 self._owed.setdefault(name, replace(source, first_seen=now()))
@@ -100,13 +114,17 @@ _families_lock = ForkSafeLock()
 _in_debt: set[Family] = set()  # kept alive: what is owed must not be forgotten with its session
 
 
-def family(backend: Backend, key: SessionKey) -> Family:
-    """Return this process's one object for the family, so that a failed mark closes all of it."""
+def family(backend: Backend, key: SessionKey, cuts: Cuts) -> Family:
+    """Return this process's one object for the family, so that a failed mark closes all of it.
+
+    It cuts what any of its openers asked for.
+    """
     name = (backend.location, key.container, key.family)
     with _families_lock:
         found = _families.get(name)
         if found is None:
             found = _families[name] = Family(backend, key.container, key.family)
+        found.cuts |= cuts
         return found
 
 

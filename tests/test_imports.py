@@ -32,7 +32,8 @@ def test_the_public_names_are_there() -> None:
     names = """AgentSession Owner DreamerSession SQLiteBackend MemoryBackend open_backend current_session
     tainting redact review_flags Redacted Change Entry Receipt Page Listing Source Flag Snapshot Limits
     SamsError PermissionDenied ScopeError VersionConflict ReviewMismatch NotFound LimitExceeded
-    InvalidArguments NoSession SessionClosed StoreNeedsOwner TOOL_NAMES""".split()
+    InvalidArguments NoSession SessionClosed StoreNeedsOwner TOOL_NAMES
+    TextPolicy load_policy""".split()
     assert [name for name in names if not hasattr(sams_core, name)] == []
 
 

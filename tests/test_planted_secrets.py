@@ -1,9 +1,13 @@
-"""A secret of every redaction rule, planted everywhere: no byte of the store, no output holds it."""
+"""What redaction cuts, planted everywhere: no byte of the store, no output holds it.
+
+A secret of every shipped rule; and what a store's own policy cuts, added rules and personal data.
+"""
 
 from __future__ import annotations
 
 import base64
 import logging
+import random
 import re
 import tempfile
 import traceback
@@ -17,12 +21,21 @@ import pytest
 import re2
 from click.testing import CliRunner
 
-from sams_core import AgentSession, DreamerSession, Owner, SQLiteBackend
+from sams_core import (
+    AgentSession,
+    Backend,
+    DreamerSession,
+    MemoryBackend,
+    Owner,
+    SQLiteBackend,
+    load_policy,
+)
 from sams_core.cli import main
 from sams_core.errors import InvalidArguments, LimitExceeded, SamsError
-from sams_core.redaction import redact
+from sams_core.redaction import personal, policy_of
 from sams_core.redaction.examples import expand
 from sams_core.redaction.rules import shipped
+from sams_core.screen import cut
 from sams_core.taint import make_source
 
 ACME = "tenant:acme"
@@ -66,7 +79,6 @@ def planted(rule: str, template: str, seed: str) -> Planted:
 
 PLANTED = [planted(rule.id, rule.catch[0], f"{rule.id}/1") for rule in shipped()]
 PLANTED += [planted(name, template, f"sweep/{name}") for name, template in OTHERS.items()]
-ONE_LINE = [one for one in PLANTED if len(one.text) <= 150 and "\n" not in one.text]
 
 
 def spellings(secret: str) -> Iterator[bytes]:
@@ -84,32 +96,81 @@ def spellings(secret: str) -> Iterator[bytes]:
         yield from (whole[:half].encode(), whole[half:].encode())
 
 
-NEEDLES = [(one.rule, form) for one in PLANTED for part in one.secrets for form in spellings(part)]
-NEEDLES = [(rule, form) for rule, form in NEEDLES if len(form) >= 6]
+class Needles:
+    """The forms of some secrets, to be looked for."""
+
+    def __init__(self, planted: list[Planted]) -> None:
+        forms = [(p.rule, form) for p in planted for part in p.secrets for form in spellings(part)]
+        self.forms = [(rule, form) for rule, form in forms if len(form) >= 6]
+        options = re2.Options()
+        options.encoding = re2.Options.Encoding.LATIN1
+        options.max_mem = 256 << 20
+        # One automaton for all of them: a scan for each takes forty times as long.
+        self.any = re2.compile(b"|".join(re2.escape(form) for _, form in self.forms), options)
+
+    def found_in(self, held: bytes) -> set[str]:
+        """Return the rules of whose secrets a form is in there."""
+        if self.any.search(held) is None:
+            return set()
+        return {rule for rule, form in self.forms if form in held}
 
 
 @cache
-def any_needle() -> Any:
-    """One automaton for all of them: a scan for each takes forty times as long."""
-    options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1
-    options.max_mem = 256 << 20
-    return re2.compile(b"|".join(re2.escape(form) for _, form in NEEDLES), options)
+def of_shipped_rules() -> Needles:
+    return Needles(PLANTED)
 
 
-def found_in(held: bytes) -> set[str]:
-    """Return the rules of whose secrets a form is in there."""
-    if any_needle().search(held) is None:
-        return set()
-    return {rule for rule, form in NEEDLES if form in held}
+# What only a store's own policy cuts. The e-mail's domain stays.
+POLICY = """
+[personal]
+email = ["org", "project:*", "tenant:*", "run"]
+card = ["org", "project:*", "tenant:acme", "run"]
+iban = ["org", "tenant:acme", "run"]
+phone = ["org", "tenant:*", "run"]
+
+[[redaction.rules]]
+id = "badge"
+pattern = "BDG-([0-9]{8})"
+catch = ["BDG-12345678"]
+
+[[redaction.rules]]
+id = "case-number"
+pattern = "(?i)case [0-9]{5} [0-9]{5} [0-9]{5}"
+keywords = ["case"]
+catch = ["case 12345 12345 12345"]
+"""
+
+
+def planted_policy() -> Iterator[Planted]:
+    """Ten of each kind, so that every way in meets every kind."""
+    draw = random.Random(17)
+
+    def digits(count: int) -> str:
+        return "".join(draw.choices("23456789", k=count))
+
+    for _ in range(10):
+        number = digits(8)
+        yield Planted("badge", f"BDG-{number}", (number,))
+        number = " ".join(digits(5) for _ in range(3))
+        yield Planted("case-number", f"Case {number}", (number,))
+        name = "".join(draw.choices("bcdfghkmnpqrstvz", k=12))
+        yield Planted("email", f"{name}@shop.example", (name,))
+        number = next(n for n in iter(lambda: "4" + digits(15), "") if personal.luhn(n))
+        yield Planted("card", number, (number,))
+        account = digits(18)
+        check = next(f"{n:02}" for n in range(2, 99) if personal.mod97(f"DE{n:02}{account}"))
+        yield Planted("iban", f"DE{check}{account}", (account,))
+        number = f"{digits(3)}-{digits(3)}-{digits(4)}"
+        yield Planted("phone", number, (number,))
 
 
 class Sweep:
     """A store in which every secret was planted, and all that was said meanwhile."""
 
-    def __init__(self, base: Path) -> None:
-        self.base = base
-        self.backend = SQLiteBackend(base)
+    def __init__(self, backend: Backend, planted: list[Planted]) -> None:
+        self.backend = backend
+        self.planted = planted
+        self.short = [one for one in planted if len(one.text) <= 150 and "\n" not in one.text]
         self.owner = Owner(self.backend, "olga")
         self.said: list[str] = []
         self.refused = 0
@@ -159,11 +220,11 @@ class Refusal:
 
 def plant_as_agent(sweep: Sweep) -> None:
     session = sweep.session("writes")
-    for number, one in enumerate(PLANTED):
+    for number, one in enumerate(sweep.planted):
         if number % 50 == 0:
             session = sweep.session("writes")
         path = f"p{number}"
-        title = one.line if one in ONE_LINE else "d"
+        title = one.line if one in sweep.short else "d"
         sweep.say(session.memory_write("run", path, f"a\n{one.text}\nb", title))
         if number % 2:
             sweep.say(session.memory_write("assigned", path, f"a\n{one.text}\nb", title))
@@ -178,7 +239,7 @@ def plant_as_agent(sweep: Sweep) -> None:
 
 def plant_in_marks(sweep: Sweep) -> None:
     session = sweep.session("marks")
-    for number, one in enumerate(PLANTED):
+    for number, one in enumerate(sweep.planted):
         if number % 40 == 0:
             session = sweep.session("marks")
         if number % 3 == 0:
@@ -195,25 +256,25 @@ def plant_in_marks(sweep: Sweep) -> None:
 def plant_as_job(sweep: Sweep) -> None:
     job = DreamerSession(sweep.backend, job_id="nightly", scope=ACME)
     sweep.say(job.snapshot("all"))
-    for number, one in enumerate(PLANTED):
+    for number, one in enumerate(sweep.planted):
         if number % 50 == 0:
             job = DreamerSession(sweep.backend, job_id=f"nightly-{number}", scope=ACME)
             job.snapshot("clean")
-        evidence = (one.line,) if one in ONE_LINE else ("e",)
-        title = one.line if one in ONE_LINE else "d"
+        evidence = (one.line,) if one in sweep.short else ("e",)
+        title = one.line if one in sweep.short else "d"
         sweep.say(job.propose(f"d{number}", one.text, title, rationale=one.text, evidence=evidence))
 
 
 def plant_as_owner(sweep: Sweep) -> None:
     boss = sweep.owner
-    for number, one in enumerate(PLANTED):
-        title = one.line if one in ONE_LINE else "d"
+    for number, one in enumerate(sweep.planted):
+        title = one.line if one in sweep.short else "d"
         if number % 8 == 0:
             sweep.say(boss.write("org", f"o{number}", f"a\n{one.text}\nb", title))
     changes = boss.changes(ACME)
     sweep.say(*changes)
     by_path = {change.path: change for change in changes}
-    for number, one in enumerate(PLANTED):
+    for number, one in enumerate(sweep.planted):
         change = by_path[f"p{number}"]
         if number % 4 == 0:
             boss.reject(ACME, change.id, f"no:\n{one.text}")
@@ -224,7 +285,7 @@ def plant_as_owner(sweep: Sweep) -> None:
             sweep.say(boss.write(ACME, change.path, one.text, "mine", based_on=change.id))
     marked = boss.accept(ACME, by_path["marked"].id, by_path["marked"].digest)
     digest = marked.digest
-    for one in ONE_LINE[::8]:
+    for one in sweep.short[::8]:
         sweep.say(boss.endorse(ACME, "marked", digest, one.line))
         sweep.say(boss.restore(ACME, "marked", marked.digest))
         digest = sweep.owner.get(ACME, "marked").digest  # type: ignore[union-attr]
@@ -246,17 +307,18 @@ def plant_in_names(sweep: Sweep) -> None:
         yield partial(opened, agent=name)
         yield partial(session.child, name)
         yield partial(DreamerSession, sweep.backend, job_id=name, scope=ACME)
-        yield partial(Owner, sweep.backend, name)
+        yield lambda: Owner(sweep.backend, name).changes(ACME)  # e-mails are refused by scope
         yield partial(session.memory_write, "run", name, "x", "d")
         yield partial(session.memory_write, "assigned", name, "x", "d")
         yield partial(job.propose, name, "x", "d")
         yield partial(sweep.owner.write, ACME, name, "x", "d")
         scope = f"tenant:{name}"
-        if redact(scope).text != scope:  # some rules look at the start of a line only
+        if cut(scope, policy_of(sweep.backend).at(scope)) != scope:
+            # Some rules look at the start of a line only.
             yield partial(opened, assigned=scope)
             yield partial(DreamerSession, sweep.backend, job_id="j", scope=scope)
 
-    for one in PLANTED:
+    for one in sweep.planted:
         for route in routes(one.text):
             with sweep.expect():
                 route()
@@ -271,7 +333,7 @@ def plant_in_errors(sweep: Sweep) -> None:
     session = sweep.session("errors")
     job = DreamerSession(sweep.backend, job_id="errors", scope=ACME)
     job.snapshot("clean")
-    for one in PLANTED:
+    for one in sweep.planted:
         with sweep.expect(InvalidArguments):
             session.memory_write("run", "p", one.text, f"{one.line[:150]}\n")
         with sweep.expect(LimitExceeded):
@@ -290,12 +352,12 @@ def plant_in_errors(sweep: Sweep) -> None:
         sweep.say(session.call_tool("memory_index", {"scope": one.text, "cursor": one.text}))
 
 
-def read_by_command(sweep: Sweep) -> None:
+def read_by_command(sweep: Sweep, base: Path) -> None:
     """Every verb of the command line that reads the store, as text and as JSON."""
 
     def sams(*words: str) -> None:
         for more in ((), ("--json",)):
-            result = CliRunner().invoke(main, ["--base", str(sweep.base), *words, *more])
+            result = CliRunner().invoke(main, ["--base", str(base), *words, *more])
             assert result.exit_code == 0, result.output
             sweep.said.append(result.output)
 
@@ -305,11 +367,11 @@ def read_by_command(sweep: Sweep) -> None:
     for change in changes[:: max(1, len(changes) // 12)]:
         sams("review", "show", ACME, change.id)
     sams("history", ACME, "marked", "--text")
-    for number in range(1, len(PLANTED), 32):
+    for number in range(1, len(sweep.planted), 32):
         sams("history", ACME, f"p{number}", "--text")
     for words in (["doctor"], ["review", "show", ACME, "0" * 32], ["history", ACME, "nothing"]):
         if words[0] in main.commands:
-            result = CliRunner().invoke(main, ["--base", str(sweep.base), *words])
+            result = CliRunner().invoke(main, ["--base", str(base), *words])
             sweep.said.append(result.output)
 
 
@@ -329,12 +391,25 @@ def test_the_examples_say_what_is_secret_in_them() -> None:
     assert len(PLANTED) == len(shipped()) + len(OTHERS)
     for one in PLANTED:
         assert one.secrets and all(len(part) >= 8 for part in one.secrets), one.rule
-        assert found_in(one.text.encode()) >= {one.rule}
-        assert found_in(b"..\n" + base64.b64encode(one.text.encode())), one.rule
-        assert found_in(one.text.encode("utf-16-le")), one.rule
+        assert of_shipped_rules().found_in(one.text.encode()) >= {one.rule}
+        assert of_shipped_rules().found_in(b"..\n" + base64.b64encode(one.text.encode())), one.rule
+        assert of_shipped_rules().found_in(one.text.encode("utf-16-le")), one.rule
 
 
-def test_a_secret_of_every_rule_planted_everywhere_is_nowhere(
+def plant(sweep: Sweep) -> None:
+    plant_as_agent(sweep)
+    plant_in_marks(sweep)
+    plant_as_job(sweep)
+    plant_in_names(sweep)
+    plant_in_errors(sweep)
+    plant_as_owner(sweep)
+    read_by_agent(sweep)
+    assert sweep.refused > 15 * len(sweep.planted)
+
+
+@pytest.mark.parametrize("what", ["of every rule", "of the store's policy"])
+def test_a_secret_planted_everywhere_is_nowhere(
+    what: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -343,29 +418,64 @@ def test_a_secret_of_every_rule_planted_everywhere_is_nowhere(
     caplog.set_level(logging.DEBUG)
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    sweep = Sweep(tmp_path / "store")
-    plant_as_agent(sweep)
-    plant_in_marks(sweep)
-    plant_as_job(sweep)
-    plant_in_names(sweep)
-    plant_in_errors(sweep)
-    plant_as_owner(sweep)
-    read_by_agent(sweep)
-    read_by_command(sweep)
+    base = tmp_path / "store"
+    planted = PLANTED
+    if what == "of the store's policy":
+        planted = list(planted_policy())
+        base.mkdir()
+        (base / "sams.toml").write_text(POLICY)
+    needles = Needles(planted)
+    sweep = Sweep(SQLiteBackend(base), planted)
+    plant(sweep)
+    read_by_command(sweep, base)
 
-    assert sweep.refused > 15 * len(PLANTED)
-    assert not found_in("\n".join(sweep.said).encode("utf-8", "backslashreplace"))
-    assert not found_in(caplog.text.encode())
+    assert not needles.found_in("\n".join(sweep.said).encode("utf-8", "backslashreplace"))
+    assert not needles.found_in(caplog.text.encode())
     shown = capfd.readouterr()
-    assert not found_in((shown.out + shown.err).encode())
+    assert not needles.found_in((shown.out + shown.err).encode())
     open_files = files(tmp_path)
     assert any(name.endswith("-wal") for name in open_files), "no log was open"
     for part in ("curated", "queue", "ledger", "runs"):
         assert any(f"/{part}/" in name for name in open_files), part
     sweep.backend.close()
     for held in (open_files, files(tmp_path)):
-        assert {name: rules for name, data in held.items() if (rules := found_in(data))} == {}
+        assert {
+            name: kinds for name, data in held.items() if (kinds := needles.found_in(data))
+        } == {}
     assert b"REDACTED" in b"".join(open_files.values())
+
+
+def test_what_a_policy_cuts_is_in_no_store_that_was_given_one(
+    backend: Backend, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    (tmp_path / "policy.toml").write_text(POLICY)
+    backend.policy = load_policy(tmp_path / "policy.toml")  # type: ignore[attr-defined]
+    planted = list(planted_policy())
+    needles = Needles(planted)
+    sweep = Sweep(backend, planted)
+    plant(sweep)
+    assert not needles.found_in("\n".join(sweep.said).encode("utf-8", "backslashreplace"))
+    held = kept_by(backend, request, tmp_path)
+    assert needles.found_in(held) == set()
+    assert held.count(b"REDACTED:case-number") > 10
+
+
+def kept_by(backend: Backend, request: pytest.FixtureRequest, folder: Path) -> bytes:
+    """All that a store holds, in whatever form."""
+    if isinstance(backend, MemoryBackend):
+        return repr((vars(backend), list(backend._db.iterdump()))).encode()
+    if isinstance(backend, SQLiteBackend):
+        return b"".join(files(folder).values())
+    import psycopg
+
+    with psycopg.connect(request.getfixturevalue("database").admin) as db:
+        tables = db.execute(
+            "SELECT quote_ident(table_name) FROM information_schema.tables"
+            " WHERE table_schema = 'sams' AND table_type = 'BASE TABLE'"
+        ).fetchall()
+        assert tables
+        rows = [db.execute(f"SELECT t::text FROM sams.{t} t").fetchall() for (t,) in tables]  # type: ignore[arg-type]
+    return repr(rows).encode()
 
 
 def files(folder: Path) -> dict[str, bytes]:

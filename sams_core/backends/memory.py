@@ -7,6 +7,7 @@ import sqlite3
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from sams_core.backend import Row, Standing, change_id_for
 from sams_core.backends import fts, stamp
@@ -29,6 +30,9 @@ from sams_core.records import (
 )
 from sams_core.scopes import ORG, is_handle
 from sams_core.search import create_sql, snippet
+
+if TYPE_CHECKING:
+    from sams_core.redaction import TextPolicy
 
 _TABLES = {False: "trusted", True: "labelled"}
 
@@ -70,8 +74,9 @@ class MemoryBackend:
     durable = False
     inline = True
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: Limits | None = None, policy: TextPolicy | None = None) -> None:
         self.limits = limits or Limits()
+        self.policy = policy
         self.location = f"memory:{id(self):x}:{secrets.token_hex(8)}"
         self._containers: dict[str, _Container] = {}
         self._lock = ForkSafeLock()

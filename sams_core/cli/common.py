@@ -37,6 +37,7 @@ def store_options(command: F) -> F:
     for name, metavar, text in (
         ("--name", "NAME", "The owner's name in the history [SAMS_OWNER; your user name]."),
         ("--url", "URL", "The store's address [SAMS_URL]."),
+        ("--config", "FILE", "A text policy beside the store's own sams.toml [SAMS_CONFIG]."),
         ("--base", "DIR", f"The store's folder [SAMS_BASE; ./{DEFAULT_BASE}]."),
     ):
         command = click.option(
@@ -81,15 +82,27 @@ def owner_name() -> str:
             return f"uid-{os.getuid()}"
 
 
+def config_file() -> str | None:
+    """Return the file of a text policy that an option or the environment names."""
+    given = click.get_current_context().meta.get("sams.config") or os.environ.get("SAMS_CONFIG")
+    return str(given) if given else None
+
+
 @contextmanager
 def store(*, create: bool = False) -> Iterator[Backend]:
     """Open the chosen store; a folder that isn't there is a mistyped one, except to `init`."""
     kind, value, _ = location()
     if kind == "base" and not create and not os.path.isdir(value):
         raise NotFound("no store in that folder: check --base, or make one with `sams init`")
-    from sams_core import SQLiteBackend, open_backend
+    from sams_core import SQLiteBackend, load_policy, open_backend
+    from sams_core.redaction import policy_of
 
-    backend: Backend = SQLiteBackend(value) if kind == "base" else open_backend(value)
+    config = config_file()
+    policy = load_policy(config) if config else None
+    backend: Backend = (
+        SQLiteBackend(value, policy=policy) if kind == "base" else open_backend(value, policy)
+    )
+    policy_of(backend)  # a policy that can't be read refuses every verb, before it has begun
     try:
         yield backend
     finally:

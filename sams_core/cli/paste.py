@@ -42,7 +42,7 @@ def program() -> list[str]:
 def command(*words: str) -> str:
     """Return the shell command that runs `sams words...` on the store at hand.
 
-    A folder is named absolutely. An address that holds a password is not repeated: the command then
+    A folder or file is named absolutely. An address that holds a password is not repeated: the command then
     reads it from SAMS_URL.
     """
     kind, value, from_option = location()
@@ -52,6 +52,9 @@ def command(*words: str) -> str:
     elif from_option:
         secret = urlsplit(value).password is not None or "password" in value.lower()
         where = ["--url", '"$SAMS_URL"' if secret else quoted(value)]
+    config = click.get_current_context().meta.get("sams.config")
+    if config:
+        where += ["--config", quoted(os.path.abspath(config))]
     name = click.get_current_context().meta.get("sams.name")
     who = ["--name", quoted(name)] if name else []
     return " ".join([*map(quoted, program()), *where, *who, *map(quoted, words)])

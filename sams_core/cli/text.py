@@ -47,9 +47,18 @@ def _own_rules(path: str | None) -> tuple[Rule, ...]:
     metavar="KIND",
     help="Cut this kind of personal data too; repeatable.",
 )
+@click.option(
+    "--scope",
+    metavar="SCOPE",
+    help="Cut what the text policy in --rules FILE cuts from texts of SCOPE (or of `run`).",
+)
 @rules_option
 def redact(
-    files: tuple[str, ...], jsonl: bool, personal: tuple[str, ...], rules_file: str | None
+    files: tuple[str, ...],
+    jsonl: bool,
+    personal: tuple[str, ...],
+    scope: str | None,
+    rules_file: str | None,
 ) -> None:
     """Write FILES (or standard input) to standard output without the secrets in them.
 
@@ -58,11 +67,17 @@ def redact(
     """
     from sams_core import redaction
     from sams_core.cli.jsonl import redact_lines
+    from sams_core.redaction.policy import check_scope
 
     unknown = sorted(set(personal) - set(redaction.PERSONAL))
     if unknown:
         raise click.BadParameter(f"kinds are {', '.join(sorted(redaction.PERSONAL))}")
     own = _own_rules(rules_file)
+    if scope is not None:
+        if rules_file is None:
+            raise click.UsageError("--scope needs --rules FILE, a text policy")
+        chosen = redaction.load_policy(rules_file).at(check_scope(scope))
+        personal = (*personal, *chosen.personal)
     kinds: set[str] = set()
 
     def cut(text: str) -> str:

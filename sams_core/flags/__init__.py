@@ -15,7 +15,9 @@ from sams_core import shadow
 from sams_core.flags.rules import TEXT_RULES
 from sams_core.records import Flag
 from sams_core.redaction import decoding
+from sams_core.redaction.copies import copies, located
 from sams_core.redaction.engine import Pattern, View
+from sams_core.redaction.model import Rule
 from sams_core.redaction.scan import scanner
 
 __all__ = ["RULES", "review_flags"]
@@ -68,7 +70,7 @@ def _patterns() -> tuple[tuple[str, str, Pattern], ...]:
     return tuple((rule, why, Pattern(pattern)) for rule, why, pattern in TEXT_RULES)
 
 
-def _worded(view: View) -> Iterator[_Found]:
+def _worded(view: View, rules: tuple[Rule, ...]) -> Iterator[_Found]:
     found: list[tuple[str, str]] = []
     spans: list[tuple[int, int]] = []
     for rule, why, pattern in _patterns():
@@ -77,26 +79,12 @@ def _worded(view: View) -> Iterator[_Found]:
                 break
             found.append((rule, why))
             spans.append(match.span())
-    secrets = scanner().spans(view.data)[:MAX_PER_RULE]
+    scan = scanner(rules)
+    secrets = scan.spans(view.data, scan.keywords(view.data))[:MAX_PER_RULE]
     found += [("credential", _SECRET)] * len(secrets)
     spans += [span[:2] for span in secrets]
     for (rule, why), (start, end) in zip(found, view.chars(spans), strict=True):
         yield rule, start, end, why
-
-
-def _copies(text: str) -> Iterator[tuple[View, tuple[shadow.Shadow, ...]]]:
-    view = View(shadow.encodable(text))
-    way: tuple[shadow.Shadow, ...] = ()
-    yield view, way
-    plain = view
-    for disguise in (shadow.normalised, shadow.latinised):
-        copy = disguise(plain.text)
-        if copy is not None:
-            plain, way = View(copy.text), (copy, *way)
-            yield plain, way
-    for decoded in (decoding.unescaped(plain.text), decoding.unpacked(plain)):
-        if decoded is not None:
-            yield View(decoded.text), (decoded, *way)
 
 
 def _hidden(text: str) -> Iterator[_Found]:
@@ -132,12 +120,10 @@ def _size(text: str) -> Iterator[_Found]:
         start += len(line) + 1
 
 
-def _found(text: str) -> Iterator[_Found]:
-    for view, way in _copies(text):
-        for rule, start, end, why in _worded(view):
-            for copy in way:
-                start, end = copy.source(start, end)
-            yield rule, start, end, why
+def _found(text: str, rules: tuple[Rule, ...]) -> Iterator[_Found]:
+    for view, way in copies(text, whole=bool(rules)):
+        for rule, start, end, why in _worded(view, rules):
+            yield rule, *located(start, end, way), why
     if not text.isascii() or not text.isprintable():
         yield from _hidden(text)
         yield from _mixed(text)
@@ -167,12 +153,15 @@ def _distinct(found: Iterable[_Found]) -> Iterator[_Found]:
         yield rule, start, end, why
 
 
-def review_flags(text: str, field: str = "content") -> tuple[Flag, ...]:
+def review_flags(
+    text: str, field: str = "content", rules: tuple[Rule, ...] = ()
+) -> tuple[Flag, ...]:
     """Point out what a reviewer should look at in `text`, the part of a change called `field`.
 
     Positions are code points of `text`; what was found in a normalised or decoded copy points at the
     text it came from. At most 20 flags a rule, sorted by position. The sentences in `why` are those
-    of `RULES` and one for secrets. Any string is accepted; the work is linear in its length.
+    of `RULES` and one for secrets, which a user's own `rules` find as well. Any string is accepted;
+    the work is linear in its length.
     """
-    found = sorted(_distinct(_found(text)), key=lambda f: (f[1], f[2], f[0]))
+    found = sorted(_distinct(_found(text, rules)), key=lambda f: (f[1], f[2], f[0]))
     return tuple(Flag(rule, field, start, end, why) for rule, start, end, why in found)

@@ -11,9 +11,23 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from sams_core.redaction.model import Redacted, Rule, RuleError
+from sams_core.redaction.policy import BUILT_IN, Cuts, TextPolicy, load_policy, policy_of
 from sams_core.redaction.replace import PERSONAL, redacted
 
-__all__ = ["PERSONAL", "Redacted", "Rule", "RuleError", "check_rules", "load_rules", "redact"]
+__all__ = [
+    "BUILT_IN",
+    "PERSONAL",
+    "Cuts",
+    "Redacted",
+    "Rule",
+    "RuleError",
+    "TextPolicy",
+    "check_rules",
+    "load_policy",
+    "load_rules",
+    "policy_of",
+    "redact",
+]
 
 
 def redact(text: str, *, personal: Collection[str] = (), rules: tuple[Rule, ...] = ()) -> Redacted:

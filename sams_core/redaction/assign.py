@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Literal
 
 from sams_core.redaction import values
-from sams_core.redaction.engine import Pattern
+from sams_core.redaction.engine import Pattern, spans_of
 from sams_core.redaction.model import Span
 
 KIND = "assigned-secret"
@@ -76,7 +76,7 @@ _NOT_LAST = frozenset(
     per cost price bucket source target kind fingerprint thumbprint rotated updated created""".split()
 )
 _WORD_CUT = re.compile(r"[^\w]+|_+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_TRAILING = ".,;:!?)]}>\\"
+_TRAILING = b".,;:!?)]}>\\"
 _IDENT = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 
 _ASSIGN = Pattern(
@@ -93,8 +93,9 @@ _QUOTES = {b'"': b'"', b"'": b"'", b"`": b"`", "“".encode(): "”".encode(), "
            "«".encode(): "»".encode(), "「".encode(): "」".encode(), "‘".encode(): "’".encode()}  # fmt: skip
 _BARE = re.compile(rb"[^\s\"'`<>]+")
 _BARE_END = re.compile("[“”„«»「」『』，。；、\u3000]")
-_LEAD = Pattern(
-    r"[ \t]{0,16}(?:[|>][+-]?[ \t]{0,4}\r?\n[ \t]{1,40}|\*{1,3}|[rbfu]{1,2}(?:[\"'])|@)?"
+_QUOTE_HEADS = frozenset(opening[:1] for opening in _QUOTES)
+_LEAD = re.compile(
+    rb"[ \t]{0,16}(?:[|>][+-]?[ \t]{0,4}\r?\n[ \t]{1,40}|\*{1,3}|[rbfu]{1,2}[\"']|@)?"
 )
 
 
@@ -134,28 +135,28 @@ def _ends(joined: str, words: list[str], endings: list[str]) -> bool:
 
 
 def _name(data: bytes, start: int, end: int) -> str:
-    """Return the whole identifier around a keyword, with up to two words before it."""
-    low = max(0, start - _LEFT_MOST)
-    before = data[low:start].rpartition(b"\n")[2]
-    kept = len(before.rstrip(_IDENT))
-    identifier = before[kept:]
-    words = before[:kept].split(b" ")[-3:] if before[:kept].endswith(b" ") else []
-    lead = b" ".join(word for word in words if word.isalnum()) if not identifier else b""
-    return (lead + b" " + identifier + data[start:end]).decode("utf-8", "ignore")
+    """Return the whole identifier around a keyword, or the keyword with up to two words before it."""
+    before = data[max(0, start - _LEFT_MOST) : start]
+    if before.endswith(b" "):
+        words = before.rpartition(b"\n")[2].split(b" ")[-3:]
+        lead = b" ".join([word for word in words if word.isalnum()]) + b" "
+    else:
+        lead = before[len(before.rstrip(_IDENT)) :]
+    return (lead + data[start:end]).decode("utf-8", "ignore")
 
 
-_NAME = re.compile(r"[\w.\-]+(?: [\w.\-]+)*")
+# An identifier or words; letters beyond ASCII are some bytes each, punctuation beyond it isn't asked.
+_NAME = re.compile(rb"(?:[\w.\-\x80-\xff]+(?: [\w.\-\x80-\xff]+)*)?")
 
 
-def _value(data: bytes, at: int, separator: bytes) -> tuple[int, int, bool] | None:
+def _value(data: bytes, at: int) -> tuple[int, int, bool] | None:
     """Return where the value behind a separator starts and ends, and whether it is quoted."""
-    lead = _LEAD.match(data, at, min(len(data), at + 100))
-    if lead:
-        at = lead.end() - (1 if data[lead.end() - 1 : lead.end()] in (b'"', b"'", b"@") else 0)
+    end = _LEAD.match(data, at, at + 100).end()  # type: ignore[union-attr]  # it may be empty
+    at = end - (1 if end > at and data[end - 1] in b"\"'@" else 0)
     escaped = data[at : at + 1] == b"\\" and data[at + 1 : at + 2] in (b'"', b"'")
     if escaped:
         at += 1
-    for opening, closing in _QUOTES.items():
+    for opening, closing in _QUOTES.items() if data[at : at + 1] in _QUOTE_HEADS else ():
         if data.startswith(opening, at):
             begin = at + len(opening)
             if data.startswith(opening * 2, begin) and len(opening) == 1:
@@ -179,26 +180,25 @@ _NEXT_PAIR = re.compile(rb"[&;,](?=[A-Za-z_][\w.\- ]{0,40}[=:])|;\s*\Z|&(?=amp;)
 
 def _trim(data: bytes, start: int, end: int) -> int:
     """Cut an unquoted value where the next pair starts, and the punctuation behind it."""
-    cut = _NEXT_PAIR.search(data[start:end])
+    value = data[start:end]
+    cut = _NEXT_PAIR.search(value)
     if cut and cut.start():
-        end = start + cut.start()
-    return start + len(data[start:end].rstrip(_TRAILING.encode()))
+        value = value[: cut.start()]
+    return start + len(value.rstrip(_TRAILING))
 
 
 def assigned(data: bytes) -> Iterator[Span]:
     """Yield the values that a secret's name announces, as byte spans."""
     done = 0
     for match in _ASSIGN.finditer(data):
-        if match.start() < done:
+        (begin, _), (cut, behind) = spans_of(match)
+        if begin < done:
             continue
-        separator = match.group(1)
-        head = data[match.start() : match.start(1)]
-        own = _NAME.match(head.decode("utf-8", "ignore"))
-        name_end = match.start() + (len(own[0].encode()) if own else 0)
-        expected = level(_name(data, match.start(), name_end))
+        expected = level(_name(data, begin, _NAME.match(data, begin, cut).end()))  # type: ignore[union-attr]
         if expected is None:
             continue
-        found = _value(data, match.end(), separator)
+        separator = data[cut:behind]
+        found = _value(data, behind)
         if found is None:
             continue
         start, end, quoted = found

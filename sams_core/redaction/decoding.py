@@ -6,7 +6,6 @@ references, RFC 8259 section 7 (``\\uXXXX``).
 
 from __future__ import annotations
 
-import base64
 import binascii
 import re
 
@@ -20,9 +19,11 @@ _ESCAPE = re.compile(
 )
 # Runs that may be base64; a long line may continue on the next one, as in MIME and PEM.
 _RUN = Pattern(r"(?:[A-Za-z0-9+/_\-]{60,}\r?\n[ \t>]{0,8})*[A-Za-z0-9+/_\-]{16,}={0,2}")
-_HEX = re.compile(r"(?:0x|\\x)?([0-9A-Fa-f]{16,})\Z")
-_SPACE = re.compile(r"[\s>]+")
+_HEX = re.compile(rb"(?:0x)?([0-9A-Fa-f]{16,})\Z")
+_URL_SAFE = bytes.maketrans(b"-_", b"+/")
 _UNICODE = re.compile(r"\\(?:u|x)([0-9A-Fa-f]{2,4})")
+# Among the first bytes of most runs that aren't text; the cheapest test comes first.
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\xc0\xc1\xf5-\xff]")
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd]")
 
 
@@ -58,6 +59,8 @@ def unescaped(text: str) -> Shadow | None:
 
 
 def _printable(raw: bytes) -> str | None:
+    if _CONTROL.search(raw, 0, 8):
+        return None
     try:
         plain = raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -68,21 +71,21 @@ def _printable(raw: bytes) -> str | None:
     return None if not plain or _UNPRINTABLE.search(plain) else plain
 
 
-def _decoded(run: str) -> str | None:
-    compact = _SPACE.sub("", run) if "\n" in run else run
-    digits = _HEX.match(compact)
-    if digits:
-        even = digits[1][: len(digits[1]) & ~1]
-        plain = _printable(bytes.fromhex(even))
-        if plain:
-            return plain
-    compact = compact.rstrip("=").replace("-", "+").replace("_", "/")
+def _decoded(run: bytes) -> str | None:
+    if b"\n" in run:
+        run = run.translate(None, b" \t\r\n>")
+    digits = _HEX.match(run)
+    if digits and (plain := _printable(binascii.unhexlify(digits[1][: len(digits[1]) & ~1]))):
+        return plain
+    if run.islower() or run.isupper():
+        return None  # an identifier: base64 of a line of text has capitals and small letters
+    run = run.rstrip(b"=").translate(_URL_SAFE)
     # A single character left over carries no byte.
-    if len(compact) % 4 == 1:
-        compact = compact[:-1]
+    if len(run) % 4 == 1:
+        run = run[:-1]
     try:
-        return _printable(base64.b64decode(compact + "=" * (-len(compact) % 4)))
-    except (ValueError, binascii.Error):
+        return _printable(binascii.a2b_base64(run + b"=" * (-len(run) % 4)))
+    except binascii.Error:
         return None
 
 
@@ -91,7 +94,7 @@ def unpacked(view: View) -> Shadow | None:
     found = [
         (plain, match.span())
         for match in _RUN.finditer(view.data)
-        if (plain := _decoded(match.group().decode("ascii")))
+        if (plain := _decoded(match.group()))
     ]
     if not found:
         return None

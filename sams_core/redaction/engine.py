@@ -41,6 +41,18 @@ def compiles(pattern: str) -> bool:
         return False
 
 
+def spans_of(match: Match) -> list[tuple[int, int]]:
+    """Return the spans of a match and of its groups, (-1, -1) for one that has none.
+
+    Its own accessors count the pattern's groups on every call; what they read is this.
+    """
+    try:
+        spans: list[tuple[int, int]] = match._spans
+    except AttributeError:
+        return [match.span(number) for number in range(match.re.groups + 1)]
+    return spans
+
+
 class Pattern:
     """A pattern that is compiled when first used."""
 
@@ -52,9 +64,9 @@ class Pattern:
     def finditer(self, data: bytes, start: int = 0, end: int | None = None) -> Iterator[Match]:
         """Yield the matches in `data[start:end]`; only boundaries see what is outside."""
         if _observer:
-            yield from self._observed(data, start, len(data) if end is None else end)
-        else:
-            yield from _compile(self.source).finditer(data, start, end)
+            return self._observed(data, start, len(data) if end is None else end)
+        found: Iterator[Match] = _compile(self.source).finditer(data, start, end)
+        return found
 
     def _observed(self, data: bytes, start: int, end: int) -> Iterator[Match]:
         assert _observer  # noqa: S101 - for the type checker
@@ -84,6 +96,11 @@ class Shape:
 
     def __init__(self, source: str) -> None:
         self.source = source
+
+    @classmethod
+    def any_of(cls, *shapes: Shape) -> Shape:
+        """Return the form that a value has if it has one of `shapes`."""
+        return cls("|".join(f"(?:{shape.source})" for shape in shapes))
 
     def fits(self, value: str) -> bool:
         """Tell whether all of `value` has this form."""

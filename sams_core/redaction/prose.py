@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from sams_core.redaction import values
-from sams_core.redaction.engine import Pattern, Shape
+from sams_core.redaction.engine import Pattern, Shape, spans_of
 from sams_core.redaction.model import Span
 
 KIND = "spoken-secret"
@@ -32,13 +33,22 @@ TRIGGERS = (
     jeton clé clef llave chave segredo chiave segreto ключ токен секрет 密钥 秘钥 密鑰 令牌 トークン
     キー 토큰 키 مفتاح कुंजी टोकन""".split(),
 )
-_WORD = Pattern(f"(?i)(?:({_PASSWORD})|({_TOKEN}))")
-_CHARS = r"[!#$%&*+\-./0-9:=?@A-Z\\^_a-z~§€£]*"
+_WORD = Pattern(f"(?i)(?:{_PASSWORD}|{_TOKEN})")
+_PASSWORDS = Shape(f"(?i)(?:{_PASSWORD})")
+# Windows are short: Python's own engine starts faster on them than RE2. Each pattern reads a byte at
+# most twice, because what `*+` has taken it doesn't give back.
+_OTHER = rb"\xc2[\xa7\xa3]|\xe2\x82\xac"  # paragraph, pound and euro signs
+_CHARS = rb"(?:[!#$%&*+\-./0-9:=?@A-Z\\^_a-z~]|" + _OTHER + rb")*+"
 # Words of lower-case letters are candidates only in quotes; most words of a text are passed over.
-_CANDIDATE = Pattern(
-    rf"{_CHARS}[!#$%&*+0-9=?@A-Z\\^_~§€£]{_CHARS}|[\"'`][a-z][a-z.\-]{{4,60}}[\"'`]"
-)
-_REST = re.compile(_CHARS.encode())
+_PLAIN = rb"\-./:a-z"
+_CANDIDATE = re.compile(
+    rb"(?<![" + _PLAIN + rb"])[" + _PLAIN + rb"]*+(?:[!#$%&*+0-9=?@A-Z\\^_~]|" + _OTHER + rb")" + _CHARS
+    + rb"|[\"'`][a-z][a-z.\-]{4,60}[\"'`]"
+)  # fmt: skip
+_REST = re.compile(_CHARS)
+# What may be a key or token is one long word; what may be a password has a few letters.
+_LEAST, _SHORTEST = 16, 4
+_LONG = re.compile(rb"[!#$%&*+\-./0-9:=?@A-Z\\^_a-z~\xa3\xa7\x82\xac\xc2\xe2]{16}")
 _WINDOW = 96
 _NEAR = Shape(
     r"(?i)[\s'\"`‘’“”„«»「」『』*_：:—–=\-]*(?:(?:is|was|to|be|now|set|as|are|still|equals|reads|becomes|remains"
@@ -47,6 +57,7 @@ _NEAR = Shape(
     r"|for [\w.\-]{1,30}|on [\w.\-]{1,30}|[\w.@+\-]{2,40} ?/|neue|neues|nouveau|nuevo|nueva|nova|nuova|новый)"
     r"[\s'\"`‘’“”„«»「」『』*_：:—–=]*){0,4}"
 )
+_ELSEWHERE = re.compile(rb"[()\[\]{}<>,;?!|\\#%&$^~]")  # nothing that `_NEAR` takes
 _STRONG_NAME = re.compile(
     rb"(?i)(?:api|access|auth\w*|secret|private|signing|encryption|client|licen[sc]e|service|personal|"
     rb"account|deploy|bot|webhook|master|admin|app|refresh|bearer|integration|write|read|ingest\w*)"
@@ -64,18 +75,23 @@ def _trimmed(data: bytes, start: int, end: int) -> int:
     return start + len(data[start:end].rstrip(b".,;:!?"))
 
 
+@lru_cache(maxsize=1024)
+def _means_password(word: bytes) -> bool:
+    return _PASSWORDS.fits(word.decode("utf-8", "ignore"))
+
+
 def spoken(data: bytes) -> Iterator[Span]:
     """Yield what sentences name as a password, key or token, as byte spans."""
-    windows: list[tuple[int, int, int, bool]] = []
-    for match in _WORD.finditer(data):
-        start, end = match.span()
-        stop = min(len(data), end + _WINDOW)
+    words = [spans_of(match)[0] for match in _WORD.finditer(data)]
+    following = [start for start, _ in words[1:]] + [len(data)]
+    for (start, end), stop in zip(words, following, strict=False):
+        stop = min(stop, end + _WINDOW)
         line = data.find(b"\n", end, stop)
-        windows.append((start, end, line if line >= 0 else stop, match.start(1) >= 0))
-    for index, (start, end, stop, password) in enumerate(windows):
-        if index + 1 < len(windows):
-            stop = min(stop, windows[index + 1][0])
-        yield from _in_window(data, start, end, stop, password)
+        if line >= 0:
+            stop = line
+        password = _means_password(data[start:end])
+        if password or _LONG.search(data, end, stop + _LEAST):
+            yield from _in_window(data, start, end, stop, password)
     for match in _BEFORE.finditer(data):
         value = match.group(1).decode("utf-8", "ignore")
         if (values.is_random(value) and not values.is_hex(value)) or (
@@ -87,27 +103,34 @@ def spoken(data: bytes) -> Iterator[Span]:
 
 
 def _in_window(data: bytes, start: int, end: int, stop: int, password: bool) -> Iterator[Span]:
-    strong = password or bool(_STRONG_NAME.search(data[max(0, start - 24) : start]))
-    for match in _CANDIDATE.finditer(data, end, stop):
-        low, high = match.span()
+    for match in _CANDIDATE.finditer(data[end:stop]):
+        low, high = match.start() + end, match.end() + end
         if high == stop:
             # The window cut the word; take the rest of it.
             high = _REST.match(data, stop, stop + 512).end()  # type: ignore[union-attr]
-        if data[low : low + 1] in (b'"', b"'", b"`"):
+        if data[low] in b"\"'`":
             low, high = low + 1, high - 1
         high = _trimmed(data, low, high)
         low = high - len(data[low:high].lstrip(b".,;:=?*-"))
+        if high - low < (_SHORTEST if password else _LEAST):
+            continue
         if low <= end and data[end - 1 : end].isalnum():
             continue  # the rest of an identifier, `PASSWORD_MIN_LENGTH`
         value = data[low:high].decode("utf-8", "ignore")
-        gap = data[end:low].decode("utf-8", "ignore")
         pair = _PAIR.fullmatch(value) if password else None
         if pair and "//" not in value and values.is_spoken(pair[1]):
             yield Span(high - len(pair[1].encode()), high, KIND)
-        elif (password and _NEAR.fits(gap) and _said(data, low, high, value)) or _random(
-            data, value, end, low, strong
+        elif (password and _near(data[end:low]) and _said(data, low, high, value)) or _random(
+            data, value, start, end, low, password
         ):
             yield Span(low, high, KIND)
+
+
+def _near(gap: bytes) -> bool:
+    """Tell whether nothing but "is", "lautet" and the like stands before a value."""
+    return gap.isspace() or (
+        not _ELSEWHERE.search(gap) and _NEAR.fits(gap.decode("utf-8", "ignore"))
+    )
 
 
 def _said(data: bytes, low: int, high: int, value: str) -> bool:
@@ -118,10 +141,14 @@ def _said(data: bytes, low: int, high: int, value: str) -> bool:
     return values.is_spoken(value) or (quoted and values.is_password(value, sure=True))
 
 
-def _random(data: bytes, value: str, end: int, low: int, strong: bool) -> bool:
-    if not values.is_random(value):
+def _random(data: bytes, value: str, start: int, end: int, low: int, password: bool) -> bool:
+    if not values.is_random(value, least=_LEAST):
         return False
     if values.is_hex(value):
         around = data[max(0, end - 32) : low]
-        return strong and len(value) >= 20 and not values.HASH_WORDS.search(around)
+        return (
+            (password or bool(_STRONG_NAME.search(data[max(0, start - 24) : start])))
+            and len(value) >= 20
+            and not values.HASH_WORDS.search(around)
+        )
     return True

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sams_core import shadow
-from sams_core.redaction import decoding, personal
-from sams_core.redaction.engine import View
+from sams_core.redaction import personal
+from sams_core.redaction.copies import copies, located
 from sams_core.redaction.model import Redacted, Rule, Span
 from sams_core.redaction.scan import Scanner, scanner
 
@@ -23,38 +22,15 @@ def _label(text: str, span: Span) -> str:
     return f"[REDACTED:{span.kind}{'@' + domain if domain else ''}]"
 
 
-def _direct(view: View, scan: Scanner, kinds: frozenset[str]) -> Iterator[Span]:
-    found = scan.spans(view.data)
-    if kinds:
-        found += personal.spans(view.data, kinds)
-    for span, (start, end) in zip(found, view.chars([s[:2] for s in found]), strict=True):
-        yield Span(start, end, span.kind)
-
-
 def _spans(text: str, scan: Scanner, kinds: frozenset[str]) -> Iterator[Span]:
-    safe = shadow.encodable(text)
-    view = View(safe)
-    yield from _direct(view, scan, kinds)
-    copies: list[tuple[View, tuple[shadow.Shadow, ...]]] = [(view, ())]
-    for disguise in (shadow.normalised, shadow.latinised):
-        below, way = copies[-1]
-        copy = disguise(below.text)
-        if copy is not None:
-            copies.append((View(copy.text), (copy, *way)))
-            yield from _mapped(*copies[-1], scan, kinds)
-    below, way = copies[1] if len(copies) > 1 else copies[0]
-    for copy in (decoding.unescaped(below.text), decoding.unpacked(below)):
-        if copy is not None:
-            yield from _mapped(View(copy.text), (copy, *way), scan, kinds)
-
-
-def _mapped(
-    view: View, way: tuple[shadow.Shadow, ...], scan: Scanner, kinds: frozenset[str]
-) -> Iterator[Span]:
-    for start, end, kind in _direct(view, scan, kinds):
-        for copy in way:
-            start, end = copy.source(start, end)
-        yield Span(start, end, kind)
+    keywords: set[int] = set()  # one that stands elsewhere in the text counts in a copy of a part
+    for view, way in copies(text, whole=scan.whole):
+        keywords.update(scan.keywords(view.data))
+        found = scan.spans(view.data, sorted(keywords))
+        if kinds:
+            found += personal.spans(view.data, kinds)
+        for span, (start, end) in zip(found, view.chars([s[:2] for s in found]), strict=True):
+            yield Span(*located(start, end, way), span.kind)
 
 
 def _merged(text: str, spans: list[Span]) -> list[Span]:

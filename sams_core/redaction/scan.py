@@ -31,6 +31,7 @@ class Scanner:
 
     def __init__(self, extra: tuple[Rule, ...] = ()) -> None:
         own = rules.shipped() + extra
+        self.whole = bool(extra)  # ours need only the lines around a finding, a user's may not
         finders: list[tuple[bool, tuple[str, ...], Finder]] = [
             (rule.pattern.startswith("(?i"), rule.keywords, _by_pattern(rule)) for rule in own
         ]
@@ -42,10 +43,14 @@ class Scanner:
         self._finders = [find for _, _, find in finders]
         self._prefilter = Prefilter([(nocase, words) for nocase, words, _ in finders])
 
-    def spans(self, data: bytes) -> list[Span]:
+    def keywords(self, data: bytes) -> list[int]:
+        """Tell which finders have a keyword in `data`."""
+        return self._prefilter.hits(data)
+
+    def spans(self, data: bytes, finders: Iterable[int]) -> list[Span]:
         """Find the secrets in `data`, as byte spans in no order, overlaps included."""
         found: list[Span] = []
-        for index in self._prefilter.hits(data):
+        for index in finders:
             found += self._finders[index](data)
         return found
 

@@ -7,7 +7,6 @@ import binascii
 import itertools
 import math
 import re
-from collections import Counter
 from collections.abc import Callable
 
 from sams_core.redaction.engine import Shape
@@ -48,6 +47,12 @@ _TERM = Shape(
 )
 _VERSION = Shape(r"(?i)v?[0-9]+(?:\.[0-9]+)+(?:[-+.]?[a-z]+[.\-]?[0-9]*)*")
 _REGION = Shape(r"[a-z]+(?:-[a-z]+)+-?[0-9]{1,2}[a-z]?")
+# One question to RE2 where several would be asked.
+_PLACEHOLDER = Shape.any_of(_SAMPLE, _SAMPLE_CAPS)
+_NAMED = Shape.any_of(_REFERENCE, _PLACEHOLDER)
+_LABEL = Shape.any_of(_UUID, _REFERENCE, _NUMBER)
+_TERMS = Shape.any_of(_TICKET, _VERSION, _TERM, _REGION, _FILE, _NUMBER)
+_WORDS = Shape.any_of(_CODE_WORD, _CAMEL)
 _SEGMENT = re.compile(r"[^A-Za-z0-9]+")
 _CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}", re.I)
 WORDS = frozenset(
@@ -76,7 +81,11 @@ HASH_WORDS = re.compile(
 def entropy(value: str) -> float:
     """Return the Shannon entropy of `value` in bits a character."""
     size = len(value)
-    return -sum(n / size * math.log2(n / size) for n in Counter(value).values()) if size else 0.0
+    if not size:
+        return 0.0
+    counts = map(value.count, set(value))
+    # Rounded, so that the order of the sum decides nothing at a threshold.
+    return round(math.log2(size) - sum([n * math.log2(n) for n in counts]) / size, 9)
 
 
 def is_uuid(value: str) -> bool:
@@ -89,14 +98,14 @@ def is_masked(value: str) -> bool:
     return len(set(value.lower())) <= 2
 
 
-def is_reference(value: str) -> bool:
-    """Tell whether `value` names where a secret is, instead of being one."""
-    return _REFERENCE.fits(value)
-
-
 def is_placeholder(value: str) -> bool:
     """Tell whether `value` stands for a secret that somebody has yet to fill in."""
-    return bool(is_masked(value) or _SAMPLE.fits(value) or _SAMPLE_CAPS.fits(value))
+    return is_masked(value) or _PLACEHOLDER.fits(value)
+
+
+def is_named(value: str) -> bool:
+    """Tell whether `value` isn't a secret but says where one is, or that one is yet to be filled in."""
+    return is_masked(value) or _NAMED.fits(value)
 
 
 def is_number(value: str) -> bool:
@@ -109,8 +118,7 @@ def is_wordy(value: str) -> bool:
     if value.lower() in WORDS:
         return True
     if value.isascii():
-        plain = _CODE_WORD.fits(value) or _CAMEL.fits(value)
-        return bool(plain) and not _scrambled(value)
+        return _WORDS.fits(value) and not _scrambled(value)
     return value.replace("-", "").isalpha()
 
 
@@ -130,7 +138,7 @@ def _mixed(value: str) -> bool:
 
 def is_term(value: str) -> bool:
     """Tell whether `value` is a technical word with digits: a ticket, version, file, algorithm."""
-    return any(shape.fits(value) for shape in (_TICKET, _VERSION, _TERM, _REGION, _FILE, _NUMBER))
+    return _TERMS.fits(value)
 
 
 def is_password(value: str, *, sure: bool) -> bool:
@@ -139,7 +147,7 @@ def is_password(value: str, *, sure: bool) -> bool:
     `sure` means that the form leaves little doubt (quoted, or alone behind an equals sign), so that
     a plain word counts too.
     """
-    if not 4 <= len(value) <= 512 or is_reference(value) or is_placeholder(value):
+    if not 4 <= len(value) <= 512 or is_named(value):
         return False
     if value.lower().strip("!?.*:;,") in WORDS:
         return False
@@ -156,7 +164,7 @@ def is_secret(value: str, *, strong: bool) -> bool:
     `strong` means that the name leaves little doubt (`api_key`), otherwise (`row_key`) the value
     must be long and look random.
     """
-    if not 8 <= len(value) <= 4096 or is_reference(value) or is_placeholder(value):
+    if not 8 <= len(value) <= 4096 or is_named(value):
         return False
     if is_number(value):
         return False
@@ -171,14 +179,17 @@ def is_secret(value: str, *, strong: bool) -> bool:
 
 def is_random(value: str, *, least: int = 16) -> bool:
     """Tell whether `value` looks random by itself: digits among letters in one long stretch."""
-    if len(value) < least or is_uuid(value) or is_reference(value) or entropy(value) < 3.0:
+    if len(value) < least or sum(map(str.isdigit, value)) < 2:
         return False
-    if sum(map(str.isdigit, value)) < 2 or sum(map(str.isalpha, value)) < 3 or is_number(value):
-        return False
-    return any(
-        _mixed(part)
-        and (len(part) >= 12 or (len(part) >= 8 and not (part.islower() or part.isupper())))
-        for part in _SEGMENT.split(value)
+    return (
+        any(
+            _mixed(part)
+            and (len(part) >= 12 or (len(part) >= 8 and not (part.islower() or part.isupper())))
+            for part in _SEGMENT.split(value)
+        )
+        and sum(map(str.isalpha, value)) >= 3
+        and entropy(value) >= 3.0
+        and not _LABEL.fits(value)
     )
 
 
@@ -189,7 +200,7 @@ def is_hex(value: str) -> bool:
 
 def is_spoken(value: str) -> bool:
     """Tell whether `value` is a password, given that a sentence says one comes here."""
-    if not 5 <= len(value) <= 256 or is_reference(value) or is_placeholder(value):
+    if not 5 <= len(value) <= 256 or is_named(value):
         return False
     if value.lower() in WORDS or is_number(value) or (is_term(value) and len(value) < 20):
         return False
@@ -215,7 +226,7 @@ def _password(value: str) -> bool:
 
 
 def _filled(value: str) -> bool:
-    return not (is_reference(value) or is_placeholder(value) or value.lower() in WORDS)
+    return not (is_named(value) or value.lower() in WORDS)
 
 
 def _basic(value: str) -> bool:

@@ -19,6 +19,7 @@ from sams_core.backends import stamp
 from sams_core.errors import InvalidArguments
 from sams_core.flags import review_flags
 from sams_core.records import Change, Entry, Flag
+from sams_core.redaction import Cuts
 from sams_core.redaction.model import Redacted
 from sams_core.screen import Screened, screen
 
@@ -45,31 +46,31 @@ def kept(text: str, **_: Any) -> Redacted:
     return Redacted(text, ())
 
 
-def unchecked(value: str, what: str) -> str:
+def unchecked(value: str, what: str, cuts: Cuts) -> str:
     return value
 
 
-def raw_title(description: Any, content: Any, limits: Any) -> Screened:
-    return replace(screen(description, content, limits), description=description)
+def raw_title(description: Any, content: Any, *more: Any) -> Screened:
+    return replace(screen(description, content, *more), description=description)
 
 
-def raw_content(description: Any, content: Any, limits: Any) -> Screened:
-    return replace(screen(description, content, limits), content=content)
+def raw_content(description: Any, content: Any, *more: Any) -> Screened:
+    return replace(screen(description, content, *more), content=content)
 
 
-def late(description: Any, content: Any, limits: Any) -> Screened:
+def late(description: Any, content: Any, *more: Any) -> Screened:
     """Flag what is left after redaction."""
-    done = screen(description, content, limits)
+    done = screen(description, content, *more)
     flags = review_flags(done.description, "description") + review_flags(done.content)
     return replace(done, flags=flags)
 
 
-def unflagged(description: Any, content: Any, limits: Any) -> Screened:
-    return replace(screen(description, content, limits), flags=())
+def unflagged(description: Any, content: Any, *more: Any) -> Screened:
+    return replace(screen(description, content, *more), flags=())
 
 
-def content_only(description: Any, content: Any, limits: Any) -> Screened:
-    done = screen(description, content, limits)
+def content_only(description: Any, content: Any, *more: Any) -> Screened:
+    done = screen(description, content, *more)
     return replace(done, flags=tuple(f for f in done.flags if f.field != "description"))
 
 
@@ -184,7 +185,7 @@ class CutsOutTooMuch(AgentSession):
 class SeesNoDisguise(AgentSession):
     def _write(self, *args: Any) -> Any:
         with (
-            patch("sams_core.shadow.normalised", lambda text: None),
+            patch("sams_core.shadow.normalised", lambda *_: None),
             patch("sams_core.redaction.decoding.unpacked", lambda view: None),
         ):
             return super()._write(*args)
@@ -213,7 +214,7 @@ class KeepsReasonsOfEndorsements(Owner):
 
 @breaks("Owner", "C9")
 class KeepsReasonsOfAcceptances(Owner):
-    def _why(self, why: str) -> str:
+    def _why(self, scope: str, why: str) -> str:
         return why
 
 
@@ -226,8 +227,8 @@ class TakesAnyOwner(Owner):
 
 def _jobs_keep(**fields: bool) -> Callable[..., Change]:
     def propose(self: Any, path: str, content: str, description: str, **given: Any) -> Change:
-        def clean(value: str, what: str, *, limit: int, one_line: bool = True) -> str:
-            return value if what in fields else real(value, what, limit=limit, one_line=one_line)
+        def clean(value: str, what: str, cuts: Cuts, **form: Any) -> str:
+            return value if what in fields else real(value, what, cuts, **form)
 
         from sams_core.screen import clean as real
 
@@ -281,10 +282,10 @@ class FlagsContentsOnly(AgentSession):
 @breaks("AgentSession", "C10")
 class FlagsEverything(AgentSession):
     def _write(self, *args: Any) -> Any:
-        def noisy(description: Any, content: Any, limits: Any) -> Screened:
-            done = screen(description, content, limits)
-            more = Flag("text", "content", 0, 1, "is a text")
-            return replace(done, flags=(*done.flags, more))
+        def noisy(description: Any, content: Any, *more: Any) -> Screened:
+            done = screen(description, content, *more)
+            noise = Flag("text", "content", 0, 1, "is a text")
+            return replace(done, flags=(*done.flags, noise))
 
         with patch("sams_core.session.screen", noisy):
             return super()._write(*args)
@@ -320,8 +321,8 @@ def _shown(self: Any, flags: Callable[..., Any], scope: str, kind: Any) -> list[
 @breaks("Owner", "C10")
 class LooksAtNoRemovedLines(Owner):
     def changes(self, scope: str, kind: Any = None) -> list[Change]:
-        def flags(text: str, field: str = "content") -> Sequence[Flag]:
-            return () if field == "removed" else review_flags(text, field)
+        def flags(text: str, field: str, rules: Any) -> Sequence[Flag]:
+            return () if field == "removed" else review_flags(text, field, rules)
 
         return _shown(self, flags, scope, kind)
 
@@ -394,7 +395,7 @@ def _blind_to(kind: str) -> Callable[..., Redacted]:
 @contextlib.contextmanager
 def blind_to(kind: str) -> Iterator[None]:
     blind = _blind_to(kind)
-    with patch("sams_core.screen.redact", blind), patch("sams_core.review.redact", blind):
+    with patch("sams_core.screen.redact", blind):
         yield
 
 
@@ -418,9 +419,9 @@ def test_a_store_that_keeps_what_it_was_given_beside_what_it_serves_is_caught() 
 
     KEPT = [""]
 
-    def keeping(description: Any, content: Any, limits: Any) -> Screened:
+    def keeping(description: Any, content: Any, *more: Any) -> Screened:
         KEPT.append(content)
-        return screen(description, content, limits)
+        return screen(description, content, *more)
 
     with (
         patch.object(stamp, "make_change", with_rest),

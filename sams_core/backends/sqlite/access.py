@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from sams_core.backends.sqlite.folders import AGENT_STORES, CURATED, open_folder
+from sams_core.backends.sqlite.folders import AGENT_STORES, CURATED, POLICY_FILE, open_folder
 
 _LOOKED_AT = 250_000  # names in a folder
 
@@ -123,6 +123,8 @@ def around(container: Path, agents: Agents) -> tuple[int, list[str]]:
     home = container / CURATED
     if there(home):
         places["curated/"] = home
+    if there(container.parent / POLICY_FILE):
+        places = {POLICY_FILE: container.parent / POLICY_FILE, **places}
     looked = {name: os.lstat(place) for name, place in places.items()}
     owner = list(looked.values())[-1].st_uid
     reasons = []

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sams_core.backend import Row, Standing, change_id_for
 from sams_core.backends import stamp
@@ -15,7 +16,15 @@ from sams_core.backends.sqlite import runs as notes
 from sams_core.backends.sqlite.connect import Pool, gate
 from sams_core.backends.sqlite.curated import Curated, with_base
 from sams_core.backends.sqlite.files import place
-from sams_core.backends.sqlite.folders import CURATED, LEDGER, QUEUE, RUNS, Folders, exists
+from sams_core.backends.sqlite.folders import (
+    CURATED,
+    LEDGER,
+    POLICY_FILE,
+    QUEUE,
+    RUNS,
+    Folders,
+    exists,
+)
 from sams_core.backends.sqlite.forks import gated
 from sams_core.backends.sqlite.ledger import Ledger
 from sams_core.backends.sqlite.runs import Runs
@@ -36,23 +45,34 @@ from sams_core.records import (
 )
 from sams_core.scopes import ORG, check_container
 
+if TYPE_CHECKING:
+    from sams_core.redaction import TextPolicy
+
 
 @gated(gate)
 class SQLiteBackend:
     """Memory in a directory, with SQLite; one object may serve agents, owner and dreamer.
 
     No owner verb opens a database that an agent's process can write. `directory` may hold any
-    characters. Durability: decisions and marks survive a power cut once a call has returned, changes
-    too; run notes survive a killed process.
+    characters; a `sams.toml` in it is the store's text policy, to which `policy` can only add.
+    Durability: decisions and marks survive a power cut once a call has returned, changes too; run
+    notes survive a killed process.
     """
 
     durable = True
     inline = True
 
-    def __init__(self, directory: str | os.PathLike[str], limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        limits: Limits | None = None,
+        policy: TextPolicy | None = None,
+    ) -> None:
         self.limits = limits or Limits()
+        self.policy = policy
         base = Path(os.path.realpath(directory))
         self.location = f"sqlite:{base}"
+        self.policy_file = base / POLICY_FILE
         self.folders = Folders(base)
         self._pool = Pool()
         self._read_by: dict[tuple[str, str], tuple[Source, ...]] = {}  # container and job
@@ -411,13 +431,17 @@ class SQLiteBackend:
                 raise InvalidArguments("no such group on this machine", rule="group") from None
         self.folders.init(container, group)
 
-    def accept_ledger_loss(self, container: str) -> None:
-        """Let new sessions start unmarked although their ledger replaces one that is gone."""
+    def accept_ledger_loss(self, container: str, owner: str) -> None:
+        """Let new sessions start unmarked although their ledger replaces one that is gone.
+
+        `owner` says who answers for that; it is kept with the date. Raises `StoreFailed` (rule
+        `no-ledger`) while there is no ledger.
+        """
         file = self.folders.store(container, LEDGER) / ledgers.FILE
         name = ledgers.name_of(file, self.limits)
         if name is None:
             raise StoreFailed("there is no ledger yet; open a session first", rule="no-ledger")
-        self._curated(container).accept_ledger(name)
+        self._curated(container).accept_ledger(name, owner)
 
     def close(self) -> None:
         """See `Backend.close`."""

@@ -8,19 +8,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Literal
 
+from sams_core.backends.finding import Level, used
 from sams_core.backends.sqlite.access import files
 from sams_core.backends.sqlite.spool import Name, Spool, writer_of
 from sams_core.limits import Limits
 from sams_core.records import SessionInfo
 from sams_core.scopes import family_of
 
-Level = Literal["ok", "note", "warn", "bad"]
 Fact = tuple[Level, str, str]  # how grave, about what, and the sentence
 FRESH = 10.0  # seconds for which a temporary file or a journal may be somebody's who is at work
 _READ = 10_000  # files, the oldest
-_NEARLY = 0.8  # of a limit
 
 
 def contents(folder: Path, scope: str | None, limits: Limits, names: list[Name]) -> Iterator[Fact]:
@@ -74,13 +72,12 @@ def room(
         ("stored of one session", _most(stored), limits.session_stored),
         ("bytes of one session", _most(sizes), limits.session_bytes),
     ]
-    full = any(count >= _NEARLY * most for _, count, most in rows)
-    detail = ", ".join(f"{what} {count}/{most}" for what, count, most in rows)
+    level, detail = used(rows)
     known = {writer_of("write", family_of(i.session_id)): i.session_id for i in sessions}
     fullest = max(opened, key=lambda writer: (opened[writer], writer), default="")
-    if full and fullest in known:
+    if level != "ok" and fullest in known:
         detail += f"; most by session {known[fullest]}"
-    yield "warn" if full else "ok", "limits", detail
+    yield level, "limits", detail
 
 
 def _most(counts: Counter[str]) -> int:

@@ -15,16 +15,17 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
+from sams_core.backends.finding import TOP, Finding, Level
 from sams_core.backends.sqlite import access, curated, ledger, runs
-from sams_core.backends.sqlite.backlog import FRESH, Level, contents, room
+from sams_core.backends.sqlite.backlog import FRESH, contents, room
 from sams_core.backends.sqlite.connect import _PRAGMAS, Store, migrations
 from sams_core.backends.sqlite.folders import (
     AGENT_STORES,
     CURATED,
     LEDGER,
+    POLICY_FILE,
     QUEUE,
     RUNS,
     Folders,
@@ -33,30 +34,25 @@ from sams_core.backends.sqlite.folders import (
     open_regular,
 )
 from sams_core.backends.sqlite.private import private_copy
+from sams_core.backends.sqlite.restored import restored
 from sams_core.backends.sqlite.spool import Name
 from sams_core.errors import SamsError, ScopeError, StoreFailed
 from sams_core.limits import Limits
-from sams_core.records import Record, SessionInfo
+from sams_core.records import SessionInfo
 from sams_core.scopes import ORG, check_container
 
-TOP = 20  # sources that are named
 _DEEP = 64_000_000  # bytes of a database up to which its pages and its word index are checked
 _LARGE_WAL = 64_000_000
 _CONVENTION = "the review gate is a convention here"
 
 
-@dataclass(frozen=True)
-class Finding(Record):
-    """One thing found; `what` is a fixed word, `scope` None for the store as a whole."""
+def examine(
+    folders: Folders, limits: Limits, scopes: Sequence[str] = (), *, after_restore: bool = False
+) -> list[Finding]:
+    """Return what was found about the store and its containers, or those of `scopes` alone.
 
-    level: Level
-    what: str
-    scope: str | None
-    detail: str
-
-
-def examine(folders: Folders, limits: Limits, scopes: Sequence[str] = ()) -> list[Finding]:
-    """Return what was found about the store and its containers, or those of `scopes` alone."""
+    `after_restore` adds where parts of a container seem older than others.
+    """
     found: list[Finding] = []
     containers = _containers(folders.base, scopes, found)
     agents = access.agents(folders.base)
@@ -65,7 +61,10 @@ def examine(folders: Folders, limits: Limits, scopes: Sequence[str] = ()) -> lis
     wanted = {folder_name(scope) for scope in scopes}
     for name, scope in containers:
         if not wanted or name in wanted:
-            _Container(folders.base / name, scope, limits, agents, found).examine()
+            container = _Container(folders.base / name, scope, limits, agents, found)
+            container.examine()
+            if after_restore:
+                container.guard("restored", container.restored)
     return found
 
 
@@ -92,6 +91,8 @@ def _containers(
     for entry in sorted(os.scandir(base), key=lambda entry: entry.name):
         scope = given.get(entry.name) or scope_of(entry.name)
         long = re.fullmatch(r"(project|tenant)-.*==[0-9a-f]{64}", entry.name) is not None
+        if entry.name == POLICY_FILE:
+            continue
         if scope is None and not long:
             strange += 1
         elif not entry.is_dir(follow_symlinks=False):
@@ -270,6 +271,15 @@ class _Container:
         for fact in room(self.names, self.closed, self.infos, self.limits):
             self.say(*fact)
 
+    def restored(self) -> None:
+        if self.scope is None:
+            self.say("warn", "restored", "not looked at: name the scope to doctor")
+            return
+        if self.generation is None:
+            raise StoreFailed("curated/, which names the generation, was not read")
+        for fact in restored(self.folder, self.scope, self.limits, self.generation):
+            self.say(*fact)
+
     # The databases, each read through a private copy.
 
     def curated(self) -> None:
@@ -286,6 +296,9 @@ class _Container:
                 return
             sql = "SELECT generation, accepted_ledger FROM meta"
             self.generation, self.accepted = db.execute(sql).fetchone()
+            for owner, date in db.execute("SELECT owner, date FROM losses ORDER BY rowid"):
+                detail = f"a ledger was lost; that was accepted on {date[:10]} by {owner}"
+                self.say("note", "ledger", detail)
             sql = "SELECT 1 FROM closed WHERE change_id = ?"
             self.closed = {n.id for n in self.names if db.execute(sql, (n.id,)).fetchone()}
             sql = (
@@ -318,8 +331,6 @@ class _Container:
                 "marked until --accept-ledger-loss"
             )
             self.say("warn", "ledger", detail)
-        elif lost:
-            self.say("note", "ledger", "an earlier ledger was lost, and the owner accepted that")
         self.infos = ledger.sessions(file, self.limits)
         marked = sum(bool(info.sources) for info in self.infos)
         self.say("ok", "sessions", f"{len(self.infos)}, of them marked {marked}")

@@ -294,11 +294,12 @@ class Curated:
         with self._pool.transaction(db):
             db.execute("UPDATE meta SET generation = generation + 1")
 
-    def accept_ledger(self, ledger: str) -> None:
-        """Record that a ledger's loss of its predecessor is accepted."""
+    def accept_ledger(self, ledger: str, owner: str) -> None:
+        """Record that a ledger's loss of its predecessor is accepted, by whom and when."""
         db = self._writer()
         with self._pool.transaction(db):
             db.execute("UPDATE meta SET accepted_ledger = ?", (ledger,))
+            db.execute("INSERT INTO losses VALUES (?, ?, ?)", (ledger, owner, now()))
 
     def recover(self) -> None:
         """Roll back what a dead owner's process left; nearly always there is nothing to do."""

@@ -13,6 +13,7 @@ from sams_core.scopes import ORG
 
 CURATED, QUEUE, LEDGER, RUNS = "curated", "queue", "ledger", "runs"
 AGENT_STORES = (QUEUE, LEDGER, RUNS)
+POLICY_FILE = "sams.toml"  # in the base; the owner's, like the base itself
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
 _LONGEST = 150
 
@@ -84,9 +85,11 @@ class Folders:
     def check_separation(self, container: str) -> None:
         """Raise `PermissionDenied` (rule `separation`) if this process can write the owner's store.
 
-        Whoever can write the base or the container's folder can put another `curated/` in place.
+        Whoever can write the base or the container's folder can put another `curated/` in place; the
+        text policy decides what the owner's process cuts.
         """
         folder, curated = self.container(container), self.store(container, CURATED)
+        policy = self.base / POLICY_FILE
         if os.access(self.base, os.W_OK):
             raise _not_separate("the base directory is writable")
         if not exists(curated):
@@ -95,7 +98,10 @@ class Folders:
             raise _not_separate("curated/ or its parent is writable")
         if any(os.access(entry.path, os.W_OK) for entry in os.scandir(curated)):
             raise _not_separate("a file in curated/ is writable")
-        if any(os.stat(path).st_uid == os.geteuid() for path in (self.base, folder, curated)):
+        if os.access(policy, os.W_OK):
+            raise _not_separate("the text policy is writable")
+        owned = [self.base, folder, curated, *([policy] if exists(policy) else [])]
+        if any(os.stat(path).st_uid == os.geteuid() for path in owned):
             raise _not_separate("this user owns the store and could make it writable")
 
 

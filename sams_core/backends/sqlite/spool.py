@@ -177,9 +177,9 @@ class _Reading(_Loose):
 
 
 def encode(change: Change) -> bytes:
-    """Return the bytes of a change's file; digest and mark follow from the rest."""
+    """Return the bytes of a change's file; digest and mark follow from the rest, a login is unknown."""
     plain = change.to_dict()
-    del plain["digest"], plain["tainted"]
+    del plain["digest"], plain["tainted"], plain["login"]
     return canonical(plain)
 
 
