@@ -32,11 +32,12 @@ def leave_folder(namespace: dict[str, Any]) -> None:
     namespace["_folder"].cleanup()
 
 
-# Every ```python block of README.md and docs/ runs, in order, in one namespace a document and
-# an empty working folder. `<!--- skip: next -->` before a block leaves it out.
+# Every ```python block of README.md, docs/ and adapters/*/README.md runs, in order, in one
+# namespace a document and an empty working folder. `<!--- skip: next -->` before a block leaves
+# it out.
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(), SkipParser()],
-    patterns=["README.md", "docs/**/*.md"],
+    patterns=["README.md", "docs/**/*.md", "adapters/*/README.md"],
     setup=enter_empty_folder,
     teardown=leave_folder,
 ).pytest()

@@ -83,7 +83,8 @@ class Entry(Record):
     `tainted` says that it is labelled: outsiders influenced it, `sources` say how. `act` is what
     published this version, `decided_by` who did, `why` the reason they gave, `based_on` the digest
     of the version or the change it was made from; `ended` and `ended_by` tell when and by whom it
-    stopped being served.
+    stopped being served. `login` and `decided_login` are the database's logins of author and
+    decider, None where the store knows no logins.
     """
 
     scope: str
@@ -108,6 +109,8 @@ class Entry(Record):
     handle: str | None = None
     ended: str | None = None
     ended_by: str | None = None
+    login: str | None = None
+    decided_login: str | None = None
 
     def with_pending(self, pending: Entry | None) -> Entry:
         """Return the entry beside the family's own open change."""
@@ -126,7 +129,8 @@ class Change(Record):
     """A proposed entry awaiting the owner; immutable, under a random id.
 
     As a backend returns it, `flags` are what the submitter claims and `digest` is empty;
-    `review.present` adds the owner's own flags and the digest over all that is shown.
+    `review.present` adds the owner's own flags and the digest over all that is shown. `login` is the
+    database's login that queued it, None where the store knows no logins.
     """
 
     id: str
@@ -148,6 +152,7 @@ class Change(Record):
     occurrences: int = 1
     date: str = ""
     base_digest: str | None = None
+    login: str | None = None
     base: Entry | None = field(default=None, repr=False, compare=False)
 
     def diff(self) -> str:

@@ -68,6 +68,7 @@ CHANGE = Change(
     occurrences=1,
     date="2026-01-01",
     base_digest="e" * 64,
+    login="acme_bot",
     base=BASE,
 )
 OTHER: dict[str, typing.Any] = {
@@ -89,6 +90,7 @@ OTHER: dict[str, typing.Any] = {
     "occurrences": 2,
     "date": "2026-01-02",
     "base_digest": "f" * 64,
+    "login": "acme_boss",
 }
 
 
@@ -121,6 +123,8 @@ def test_a_digest_that_comes_with_a_change_is_ignored() -> None:
         ("base_digest", "a" * 64),
         ("decided_by", "olga"),
         ("why", "because"),
+        ("login", "acme_bot"),
+        ("decided_login", "acme_owner"),
     ],
 )
 def test_the_digest_of_an_entry_covers(name: str, value: object) -> None:

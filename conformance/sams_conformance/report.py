@@ -120,12 +120,12 @@ class Report:
         for o in failed:
             lines.append(f"  {o.id} {_sentence(o.name)}")
             lines += [f"      {line}" for line in visible(o.detail).splitlines()]
-        left = [o for o in self.outcomes if o.status == "not applicable"]
-        if left:
+        aside = [o for o in self.outcomes if o.status == "not applicable"]
+        if aside:
             lines += ["", "not applicable:"]
-        for why in dict.fromkeys(o.detail for o in left):
+        for why in dict.fromkeys(o.detail for o in aside):
             lines.append(f"  {visible_line(why)}:")
-            lines += [f"      {o.id} {_sentence(o.name)}" for o in left if o.detail == why]
+            lines += [f"      {o.id} {_sentence(o.name)}" for o in aside if o.detail == why]
         missing = [id for id in self.mandatory if id not in self.ids]
         if missing:
             lines += ["", f"not asked for: {', '.join(missing)}"]

@@ -30,11 +30,15 @@ def _postgres() -> tuple[Any, str]:
     kind, value, _ = location()
     if kind != "url" or value.partition(":")[0] not in ("postgresql", "postgres"):
         raise click.UsageError("give --url postgresql://... (SAMS_URL)")
+    return _module(), value
+
+
+def _module() -> Any:
     try:
         import sams_core.backends.postgres as postgres
     except ImportError as error:
         raise click.UsageError(str(error)) from None
-    return postgres, value
+    return postgres
 
 
 @admin.command()
@@ -46,9 +50,7 @@ def install(as_text: bool) -> None:
     The login becomes the owner of the tables. It needs no superuser's rights and must be no agent's.
     """
     if as_text:
-        from sams_core.backends.postgres import schema_sql
-
-        say(schema_sql())
+        say(_module().schema_sql())
         return
     postgres, url = _postgres()
     say(f"ready: schema version {postgres.install_schema(url)}")

@@ -57,7 +57,7 @@ def summary(change: Change) -> dict[str, Any]:
     """Return a change's line of the queue as data, without its texts."""
     whole = change.to_dict()
     kept = (
-        "id scope path kind date author source_session tainted base_version digest occurrences "
+        "id scope path kind date author login source_session tainted base_version digest occurrences "
         "flags sources supersedes"
     )
     return {name: whole[name] for name in kept.split()}
@@ -120,6 +120,8 @@ def change_lines(change: Change, *, stale: bool = False) -> list[str]:
     lines += _fact("path", visible_line(change.path))
     lines += _fact("kind", "proposal of a dreaming job" if job else "write of an agent")
     lines += _fact("author", visible_line(change.author))
+    if change.login is not None:
+        lines += _fact("login", f"{visible_line(change.login)} (recorded by the database)")
     lines += _fact("session", visible_line(change.source_session or "-"))
     lines += _fact("date", visible_line(change.date))
     lines += _fact("label", "TAINTED: outsiders influenced it" if change.tainted else "clean")
@@ -167,7 +169,13 @@ def entry_lines(entry: Entry, *, text: bool) -> list[str]:
     by = f", decided by {visible_line(entry.decided_by)}" if entry.decided_by else ""
     session = f" in session {visible_line(entry.source_session)}" if entry.source_session else ""
     lines += _fact("act", f"{visible_line(entry.act)}{by}")
+    if entry.decided_login is not None:
+        lines += _fact(
+            "owner login", f"{visible_line(entry.decided_login)} (recorded by the database)"
+        )
     lines += _fact("author", f"{visible_line(entry.author)}{session}")
+    if entry.login is not None:
+        lines += _fact("author login", visible_line(entry.login))
     if entry.why:
         lines += _fact("why", visible_line(entry.why))
     lines += _fact("digest", visible_line(entry.digest))

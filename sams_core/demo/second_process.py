@@ -1,20 +1,22 @@
 """A restart: open a session that another process marked, and say what is known of it at once.
 
-Run as `python -m sams_core.demo.second_process BASE CONTAINER SESSION AGENT`; prints ASCII JSON.
+Run as `python -m sams_core.demo.second_process CONTAINER SESSION AGENT`, with the store's address in
+SAMS_URL, which other users of the machine can't see; prints ASCII JSON.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 
-from sams_core import AgentSession, Owner, SQLiteBackend
+from sams_core import AgentSession, Owner, open_backend
 from sams_core.errors import SamsError
 
 
-def main(base: str, container: str, session_id: str, agent: str) -> None:
+def main(url: str, container: str, session_id: str, agent: str) -> None:
     """Open the session declared as clean as can be, and try to act as the owner beside it."""
-    backend = SQLiteBackend(base)
+    backend = open_backend(url)
     session = AgentSession(
         backend,
         session_id=session_id,
@@ -38,4 +40,4 @@ def main(base: str, container: str, session_id: str, agent: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:5])
+    main(os.environ["SAMS_URL"], *sys.argv[1:4])

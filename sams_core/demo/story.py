@@ -7,15 +7,18 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, Literal
 
-from sams_core import AgentSession, Owner, SQLiteBackend
+from sams_core import AgentSession, DreamerSession, Owner
+from sams_core.ambient import refuse_beside_agent
 from sams_core.cli.layout import indented, short, width, wrapped
 from sams_core.cli.show import change_lines, entry_line, queue_lines
 from sams_core.demo.agent import Agent, AgentFactory, ScriptedAgent
 from sams_core.demo.narrator import INDENT, Narrator
 from sams_core.demo.site import Page, Site, fetch_page, pages, serve
-from sams_core.demo.witness import look, plain, poison_in
+from sams_core.demo.stage import Logins, Stage, in_database, in_folder
+from sams_core.demo.witness import Seen, look, plain, poison_in
 from sams_core.errors import SamsError
 from sams_core.records import Change, Entry
 from sams_core.visible import visible, visible_line
@@ -26,15 +29,22 @@ NOTE = "deploys/billing"
 HOURS = "web/opening-hours"
 UNDECIDED = "web/refunds"  # left in the queue, to see that pending text is not served
 WEB_SESSION, WEB_AGENT = "tuesday", "web-agent"
+# What nobody's login but an owner's, or nobody's at all, may do; each with SQL and no code of ours.
+_FORBIDDEN = (
+    ("agent", "DELETE FROM sams.sources"),
+    ("agent", "UPDATE sams.versions SET status = 'retired'"),
+    ("agent", "INSERT INTO sams.decisions SELECT * FROM sams.decisions"),
+    ("dreamer", "SELECT content FROM sams.texts"),
+    ("owner", "DELETE FROM sams.versions"),
+)
 
 
 class Story:
     """One telling, on one store."""
 
-    def __init__(self, tell: Narrator, base: str, agent: AgentFactory) -> None:
-        self.tell, self.base, self.agent = tell, base, agent
-        self.backend = SQLiteBackend(base)
-        self.owner = Owner(self.backend, "olga")
+    def __init__(self, tell: Narrator, stage: Stage, agent: AgentFactory) -> None:
+        self.tell, self.stage, self.agent = tell, stage, agent
+        self.owner = Owner(stage.owner, "olga")
         self.pages = pages()
         self.problems: list[str] = []
         self.accepted = self.refused = self.rejected = 0
@@ -53,6 +63,8 @@ class Story:
         self._decide_poison()
         self._restart()
         self._other_agent()
+        if self.stage.logins is not None:
+            self._below(self.stage.logins)
         return self._end()
 
     # The steps.
@@ -69,8 +81,8 @@ class Story:
 
     def _insider(self) -> None:
         self.tell.step("An insider tells an agent something worth keeping.")
-        session = self._session("monday", "desk-agent")
-        answer = self.agent(session, fetch_page).remember(
+        session, agent = self._agents("monday", "desk-agent")
+        answer = agent.remember(
             NOTE,
             "When the billing deployment runs",
             "The billing deployment runs every Friday at 14:00, after the backup.",
@@ -83,8 +95,7 @@ class Story:
     def _web(self, site: Site) -> Agent:
         names = [name for name in self.pages if not name.endswith(".changed")]
         self.tell.step(f"Another agent reads {len(names)} web pages and believes every word.")
-        session = self._session(WEB_SESSION, WEB_AGENT)
-        agent = self.agent(session, fetch_page)
+        session, agent = self._agents(WEB_SESSION, WEB_AGENT)
         self.tell.say(f"before the first page: tainted = {session.tainted}")
         self._must(not session.tainted, "the web agent's session began marked")
         for name in names:
@@ -166,12 +177,12 @@ class Story:
 
     def _restart(self) -> None:
         self.tell.step("The web agent's process ends. A new one opens the same session.")
-        words = (self.base, SHOP, WEB_SESSION, WEB_AGENT)
+        words = (SHOP, WEB_SESSION, WEB_AGENT)
         done = subprocess.run(  # noqa: S603 - our own module, by our own interpreter
             [sys.executable, "-m", "sams_core.demo.second_process", *words],
             capture_output=True,
             text=True,
-            env=os.environ | {"SAMS_SESSION": WEB_SESSION},
+            env=os.environ | {"SAMS_SESSION": WEB_SESSION, "SAMS_URL": self.stage.url},
             check=False,
         )
         try:
@@ -214,6 +225,21 @@ class Story:
         if not found:
             self.tell.good(f"{served} answers searched for {poisons} poisons: none found")
 
+    def _below(self, logins: Logins) -> None:
+        self.tell.step("Each role had a login of its own. With plain SQL they can do as little:")
+        for role, statement in _FORBIDDEN:
+            rule = logins.refused(logins.urls[role], statement)
+            self._must(rule == "no-grant", f"not refused to the login of the {role}: {statement}")
+            if rule is not None:
+                self.tell.refused(f"{role}: {statement}", rule, "the database allows no such thing")
+        job = DreamerSession(logins.dreamer, job_id="nightly", scope=SHOP)
+        shown = job.snapshot("clean")
+        read = Seen([entry.content for entry in shown.entries])
+        read.answers += [change.content for change in shown.changes]
+        found = poison_in(read, self.pages.values())
+        self._must(not found, "a dreaming job's clean snapshot holds poison")
+        self.tell.say(f"a dreaming job's clean snapshot: {len(shown.entries)} entries, no poison")
+
     def _end(self) -> int:
         self.tell.step("Counted")
         drafts = self.accepted + self.rejected + len(self.owner.changes(SHOP))
@@ -229,15 +255,22 @@ class Story:
 
     # What the steps share.
 
-    def _session(self, session_id: str, agent: str) -> AgentSession:
+    def _session(
+        self, session_id: str, agent: str, *, observed: Literal["by-hand"] | None = "by-hand"
+    ) -> AgentSession:
         return AgentSession(
-            self.backend,
+            self.stage.agent,
             session_id=session_id,
             agent=agent,
             assigned=SHOP,
             user="insider",
-            observed="by-hand",
+            observed=observed,
         )
+
+    def _agents(self, session_id: str, name: str) -> tuple[AgentSession, Agent]:
+        observed = getattr(self.agent, "observed", None)
+        session = self._session(session_id, name, observed=observed)
+        return session, self.agent(session, fetch_page)
 
     def _open(self, path: str) -> Change:
         return next(change for change in self.owner.changes(SHOP) if change.path == path)
@@ -285,9 +318,29 @@ def run(
     `agent` makes the agents from a session and the page-reading function; a framework's stand in
     here. Returns 0, or 1 if poison was served or anything else went otherwise than it must.
     """
-    with indented(INDENT):
-        story = Story(Narrator(out, colour=colour), base, agent)
-        try:
-            return story.run()
-        finally:
-            story.backend.close()
+    return _tell(out, in_folder(base), colour, agent)
+
+
+def run_in_database(
+    out: Callable[[str], object],
+    admin_url: str,
+    *,
+    colour: bool = False,
+    agent: AgentFactory = ScriptedAgent,
+) -> int:
+    """Tell the same story on Postgres, each role under a login that is made for it and removed.
+
+    Raises `PermissionDenied` for a database that isn't free for that, or a login that may not do it.
+    """
+    refuse_beside_agent()  # before anything is made
+    return _tell(out, in_database(admin_url, SHOP), colour, agent)
+
+
+def _tell(
+    out: Callable[[str], object],
+    where: AbstractContextManager[Stage],
+    colour: bool,
+    agent: AgentFactory,
+) -> int:
+    with indented(INDENT), where as stage:
+        return Story(Narrator(out, colour=colour), stage, agent).run()

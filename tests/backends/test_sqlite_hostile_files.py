@@ -58,7 +58,7 @@ VERBS: dict[str, Callable[[SQLiteBackend], object]] = {
     "clear_runs": lambda b: Owner(b, "olga").clear_runs(ACME),
     "snapshot": lambda b: DreamerSession(b, job_id="j", scope=ACME).snapshot(),
     "sessions": lambda b: b.sessions(ACME),
-    "accept_ledger_loss": lambda b: b.accept_ledger_loss(ACME),
+    "accept_ledger_loss": lambda b: b.accept_ledger_loss(ACME, "olga"),
 }
 
 

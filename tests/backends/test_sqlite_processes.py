@@ -40,7 +40,7 @@ def elsewhere(backend: SQLiteBackend, session_id: str, writes: int = 0) -> str:
 VERBS: dict[str, Callable[[SQLiteBackend], Any]] = {
     "sessions": lambda b: b.sessions(ACME),
     "snapshot": lambda b: DreamerSession(b, job_id="j", scope=ACME).snapshot(),
-    "accept_ledger_loss": lambda b: b.accept_ledger_loss(ACME),
+    "accept_ledger_loss": lambda b: b.accept_ledger_loss(ACME, "olga"),
 }
 
 

@@ -261,7 +261,7 @@ def test_a_missing_ledger_beside_memory_marks_every_session_until_it_is_accepted
     shutil.rmtree(sqlite.folders.store(ACME, "ledger"))
     again = SQLiteBackend(sqlite.folders.base)
     assert [s.kind for s in open_clean(again, "new").sources] == ["ledger-lost"]
-    again.accept_ledger_loss(ACME)
+    again.accept_ledger_loss(ACME, "olga")
     assert open_clean(again, "new").tainted, "what is marked stays marked"
     assert not open_clean(again, "newer").tainted
     assert [s.kind for s in open_clean(again, "s1").sources] == ["ledger-lost"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
+import pwd
 import shutil
 import sqlite3
 import tempfile
@@ -17,7 +19,8 @@ import pytest
 from click.testing import CliRunner
 
 from sams_core import AgentSession, DreamerSession, Limits, Owner, SQLiteBackend
-from sams_core.backends.sqlite.checkup import Finding, examine, scope_of
+from sams_core.backends.finding import Finding
+from sams_core.backends.sqlite.checkup import examine, scope_of
 from sams_core.backends.sqlite.folders import Folders, folder_name
 from sams_core.cli import main
 
@@ -71,7 +74,7 @@ def test_a_store_under_one_user_is_red_and_everything_else_fine(filled: Shop) ->
     (gate,) = of(found, "gate")
     assert "the review gate is a convention here" in gate
     assert f"uid {os.geteuid()})" in gate
-    assert of(found, "schema") == ["curated 1, ledger 1, runs 1"]
+    assert of(found, "schema") == ["curated 2, ledger 1, runs 1"]
     assert of(found, "durability") == [
         "curated: journal DELETE, synchronous=EXTRA",
         "ledger: journal WAL, synchronous=FULL",
@@ -375,7 +378,7 @@ def test_another_schema_and_another_version_are_bad(filled: Shop) -> None:
     found = facts(filled)
     assert "the file says 1" in of(found, "ledger", "bad")[0]
     assert "the file says 9" in of(found, "runs", "bad")[0]
-    assert of(found, "schema") == ["curated 1"]
+    assert of(found, "schema") == ["curated 2"]
 
 
 def test_an_index_that_misses_or_keeps_a_row_is_bad(filled: Shop) -> None:
@@ -428,15 +431,18 @@ def test_a_lost_ledger_is_told_and_its_loss_accepted_on_demand(filled: Shop) -> 
     assert "no-ledger" in refused.stderr
     assert filled.session().tainted
     assert "--accept-ledger-loss" in of(facts(filled), "ledger", "warn")[0]
-    done = filled.sams("doctor", "--accept-ledger-loss", SHOP)
+    done = filled.sams("doctor", "--accept-ledger-loss", SHOP, "--name", "olga")
     assert done.exit_code == 0, done.output
     assert "accepted for project:shop" in done.stdout
-    assert of(facts(filled), "ledger") == [
-        "an earlier ledger was lost, and the owner accepted that"
-    ]
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    accepted = f"a ledger was lost; that was accepted on {today} by olga"
+    assert of(facts(filled), "ledger") == [accepted]
     assert not filled.session().tainted
     told = filled.json("doctor", "--accept-ledger-loss", SHOP)
     assert told["accepted_ledger_loss"] == SHOP
+    assert told["by"] == pwd.getpwuid(os.getuid()).pw_name, "nobody said who: the system does"
+    assert of(facts(filled), "ledger")[0] == accepted, "an acceptance is not rewritten"
+    assert len(of(facts(filled), "ledger")) == 2
 
 
 # Who can write what.

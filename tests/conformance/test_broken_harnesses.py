@@ -13,7 +13,7 @@ import pytest
 from sams_conformance import run
 from sams_conformance.factories import memory, simple
 
-from sams_core import AgentSession, DreamerSession, MemoryBackend, Owner, review
+from sams_core import AgentSession, DreamerSession, MemoryBackend, Owner, records, review
 from sams_core.backend import Standing
 from sams_core.records import Change, Entry
 from sams_core.taint import family
@@ -346,6 +346,18 @@ def test_a_field_left_out_of_the_digest_is_caught(name: str) -> None:
     with patch.object(review, "digest_of", without):
         report = run(memory, ["C12"])
     assert report.names("failed") & right == {"test_every_shown_field_counts_in_the_digest"}
+
+
+SEALED = sorted(set(Entry.__dataclass_fields__) - set(records._OUTSIDE_THE_DIGEST))
+
+
+@pytest.mark.parametrize("name", SEALED)
+def test_a_field_left_out_of_an_entrys_digest_is_caught(name: str) -> None:
+    outside, right = records._OUTSIDE_THE_DIGEST, passed_by_memory("C12")
+    with patch.object(records, "_OUTSIDE_THE_DIGEST", (*outside, name)):
+        report = run(memory, ["C12"])
+    caught = report.names("failed") & right
+    assert "test_every_shown_field_of_a_served_version_counts_in_its_digest" in caught
 
 
 def test_siblings_that_read_each_other_are_caught() -> None:

@@ -80,7 +80,9 @@ def test_what_isnt_applicable_is_listed_and_never_passed() -> None:
     report = run(memory, cases=[*every(), case("C1", leaving, durable=True)])
     assert report.conformant
     assert report.count("passed") == len(MANDATORY)
-    assert "not applicable:\n  the store ends with its process:\n      C1 leaving" in report.to_text()
+    assert (
+        "not applicable:\n  the store ends with its process:\n      C1 leaving" in report.to_text()
+    )
 
 
 def test_an_unknown_id_is_an_error() -> None:

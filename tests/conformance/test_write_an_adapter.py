@@ -13,7 +13,9 @@ from sams_conformance import Report, run_adapter
 from sams_conformance.a.ids import MANDATORY
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/write-an-adapter.md"
-BLOCK = re.compile(r"`(\w+\.py)`[^\n]*(?:\n[^\n`]+)*:\n\n```python\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(
+    r"`(\w+\.py)`[^\n]*(?:\n[^\n`]+)*:\n\n<!--- skip: next -->\n\n```python\n(.*?)```", re.DOTALL
+)
 NAMES = ["toyframework", "sams_toy", "sams_toy_testing"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -27,12 +28,18 @@ from sams_conformance.runner import short, version
 def driver_name(word: str) -> str:
     """Return `module:factory` of an adapter's driver; `word` may be such a name already.
 
-    Raises `ValueError` where no adapter of that word is installed.
+    Raises `ValueError` where no adapter of that word is installed, or its framework isn't.
     """
     if ":" in word:
         return word
     for found in entry_points(group="sams.adapters"):
         if found.name == word:
+            try:
+                importlib.import_module(found.value)
+            except ModuleNotFoundError as error:
+                raise ValueError(
+                    f"{error.name} isn't installed: pip install 'sams-adapters[{word}]'"
+                ) from None
             return f"{found.value}.testing:driver"
     known = ", ".join(sorted(e.name for e in entry_points(group="sams.adapters"))) or "none"
     raise ValueError(f"no adapter of that name; installed: {known}")

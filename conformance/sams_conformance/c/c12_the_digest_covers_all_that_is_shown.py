@@ -77,6 +77,7 @@ def test_every_shown_field_counts_in_the_digest(deployment: Subject) -> None:
         "kind": "proposal",
         "date": "2020-01-01T00:00:00.000000+00:00",
         "base_digest": "0" * 64,
+        "login": "another",
     }
     for field, value in altered.items():
         _refuses(deployment, written, field, value)
@@ -119,7 +120,15 @@ def test_every_shown_field_of_a_served_version_counts_in_its_digest(deployment: 
         "sources": change.sources,
         "author": "somebody",
         "source_session": None,
+        "date": "2020-01-01T00:00:00.000000+00:00",
+        "act": "edit",
+        "decided_by": "somebody",
+        "why": "another reason",
         "base_digest": None,
+        "based_on": None,
+        "change_id": None,
+        "login": "another",
+        "decided_login": "another",
     }
     for field, value in altered.items():
         assert replace(entry, **{field: value}).sealed().digest != entry.digest, field
