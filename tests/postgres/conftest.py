@@ -14,6 +14,19 @@ from sams_core import AgentSession, DreamerSession, Owner
 from sams_core.backends.postgres import PostgresBackend
 
 ACME, OTHER = "tenant:acme", "tenant:globex"
+# Not refusals: syntax, an unknown column, function or table, what needs a transaction.
+MISTAKES = (
+    "42601",
+    "42703",
+    "42883",
+    "42P01",
+    "42P02",
+    "42725",
+    "42804",
+    "42846",
+    "25P01",
+    "25P02",
+)
 
 
 class Store:
@@ -110,8 +123,11 @@ def attempt() -> Callable[..., str]:
         try:
             cursor = db.execute(sql, values or None)
             rows = cursor.fetchall() if cursor.description else []
+            while cursor.nextset():
+                rows += cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
             assert "zanzibar" not in str(error), sql
+            assert error.sqlstate not in MISTAKES, (sql, str(error))
             return error.sqlstate or "error"
         finally:
             if not db.closed and db.info.transaction_status != 0:

@@ -69,6 +69,59 @@ def test_an_owner_reviews_over_the_address(store: Store) -> None:
     assert "decided by olga" in _sams(url, "history", ACME, "facts")
 
 
+def test_the_logins_are_shown_as_the_database_recorded_them(store: Store) -> None:
+    change_id = store.session().memory_write("assigned", "facts", "c", "d").change_id
+    agent = store.database.login_name(f"agent {ACME} True")
+    login = store.database.login_name(f"owner {ACME} True")
+    url = store.database.granted("owner", ACME)
+    shown = _sams(url, "review", "show", ACME, change_id)
+    assert f"  login        {agent} (recorded by the database)\n" in shown
+    (change,) = store.owner().changes(ACME)
+    assert change.login == agent
+    _sams(url, "review", "accept", ACME, change_id, "--digest", change.digest)
+    told = _sams(url, "history", ACME, "facts")
+    assert f"  owner login  {login} (recorded by the database)\n" in told
+    assert f"  author login {agent}\n" in told
+    (entry,) = store.owner().history(ACME, "facts")
+    assert (entry.login, entry.decided_login) == (agent, login)
+    assert entry.sealed().digest == entry.digest
+    store.owner().retire(ACME, "facts")
+    assert store.owner().restore(ACME, "facts", entry.digest).login == agent
+
+
+def test_a_deciders_login_is_the_servers_word_and_not_the_clients(store: Store) -> None:
+    store.owner().write(ACME, "facts", "c", "d")
+    login = store.database.login_name(f"owner {ACME} True")
+    values = "container, 'forged', version, labelled, handle, born, date, '0', family, change_id"
+    columns = values.replace("'forged'", "path").replace("'0'", "digest")
+    db = store.raw("owner")
+    db.execute(
+        f"INSERT INTO sams.versions ({columns}, login, sources, provenance) SELECT {values}, "
+        "'boss', sources, provenance || '{\"decided_login\": \"boss\"}' FROM sams.versions"
+    )
+    db.execute(
+        "INSERT INTO sams.texts SELECT container, 'forged', version, description, content "
+        "FROM sams.texts"
+    )
+    (entry,) = store.owner().history(ACME, "forged")
+    assert entry.decided_login == login
+
+
+def test_a_logins_name_acts_on_no_terminal(store: Store) -> None:
+    from dataclasses import replace
+
+    from sams_core.cli.show import change_lines, entry_lines
+
+    evil = "bot\x1b[2K\u202e\nlabel clean"
+    store.session().memory_write("assigned", "facts", "c", "d")
+    (change,) = store.owner().changes(ACME)
+    entry = store.owner().accept(ACME, change.id, change.digest)
+    lines = change_lines(replace(change, login=evil))
+    lines += entry_lines(replace(entry, login=evil, decided_login=evil), text=False)
+    assert not [line for line in lines if not line.isprintable()]
+    assert not [line for line in lines if line.startswith("label")]
+
+
 def test_an_agents_login_reviews_nothing(store: Store) -> None:
     url = store.database.granted("agent", ACME)
     assert "no-grant" in _sams(url, "review", "list", ACME, code=1)

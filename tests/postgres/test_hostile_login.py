@@ -37,7 +37,7 @@ def test_another_tenants_rows_are_seen_and_touched_by_no_role(
         attempt(db, f"UPDATE sams.{table} SET container = '{ACME}' WHERE container = '{OTHER}'")
         attempt(db, f"TRUNCATE sams.{table}")
         attempt(db, f"COPY (SELECT * {theirs}) TO '/tmp/stolen'")
-        attempt(db, f"LOCK TABLE sams.{table} IN ACCESS EXCLUSIVE MODE")
+        attempt(db, f"BEGIN; LOCK TABLE sams.{table} IN ACCESS EXCLUSIVE MODE")
     attempt(db, f"SELECT * FROM sams.grants WHERE container = '{OTHER}'")
     assert _everything(filled) == before
 

@@ -20,25 +20,31 @@ Role = Literal["agent", "dreamer", "owner"]
 ROLES = ("agent", "dreamer", "owner")
 _LOCK = 5_216_411_709_340_001  # the advisory lock of migrations; a number of our own
 _FOLDER = "migrations"
+_PINNED = "SET LOCAL search_path = pg_catalog, pg_temp"  # no function of somebody else's is called
 
 # What each role may do to a table at all; policies say on which rows, triggers with which values.
+# UPDATE of a whole table, DELETE and TRUNCATE also give LOCK TABLE, which would stop all tenants, so
+# no role has them: updates are granted by column, and functions delete.
 _TABLES: dict[str, dict[str, str]] = {
     "agent": {
-        "SELECT": "store grants families sessions sources pins meta versions texts changes notes "
-        "replays lookup",
-        "INSERT": "sessions sources pins changes notes replays lookup",
-        "UPDATE": "notes lookup",
+        "SELECT": "store grants families sessions sources meta versions texts changes notes "
+        "replays",
+        "INSERT": "sessions sources changes notes replays",
+        "UPDATE": "notes",
     },
     "dreamer": {"SELECT": "store grants changes", "INSERT": "changes"},
     "owner": {
         "SELECT": "store grants families sessions sources meta versions texts handles changes "
-        "decisions notes readings replays lookup",
-        "INSERT": "meta versions texts handles decisions lookup",
-        "UPDATE": "meta versions lookup",
-        "DELETE": "notes replays lookup",
+        "decisions notes readings replays",
+        "INSERT": "meta versions texts handles decisions",
+        "UPDATE": "meta versions",
     },
 }
-_COLUMNS = {"versions": "status, ended, ended_date, ended_by"}  # an owner ends a version, no more
+_COLUMNS = {
+    "versions": "status, ended, ended_date, ended_by",  # an owner ends a version, no more
+    "meta": "revision, epoch",
+    "notes": "session_id, agent, base_digest, description, content",
+}
 _COMMON = "granted(text, text)"
 _FUNCTIONS: dict[str, tuple[str, ...]] = {
     "agent": (
@@ -53,6 +59,8 @@ _FUNCTIONS: dict[str, tuple[str, ...]] = {
         "superseded(text, text, text, text)",
         "search(text, text, boolean, text[], jsonb, integer, integer)",
         "add_source(text, text, jsonb)",
+        "pin(text, text)",
+        "put(text, text, text, boolean, integer, jsonb)",
     ),
     "dreamer": (
         "counts(text, text, text, text, text)",
@@ -65,6 +73,9 @@ _FUNCTIONS: dict[str, tuple[str, ...]] = {
     ),
     "owner": (
         "superseded(text, text, text, text)",
+        "clear_runs(text)",
+        "unindex(text, text)",
+        "put(text, text, text, boolean, integer, jsonb)",
         "search(text, text, boolean, text[], jsonb, integer, integer)",
     ),
 }
@@ -94,7 +105,7 @@ def schema_sql() -> str:
     """
     parts = [f"-- {name}\n{text}" for name, text in migrations()]
     parts.append(f"UPDATE sams.store SET version = {len(parts)};\n")  # noqa: S608
-    return "\n".join(parts)
+    return "\n".join([f"{_PINNED};\n", *parts])
 
 
 @contextmanager
@@ -102,6 +113,8 @@ def _admin(admin_url: str) -> Iterator[Connection]:
     connection = connect(Secret(admin_url))
     try:
         with connection.transaction():
+            connection.execute(_PINNED.encode())
+            connection.execute(b"SET LOCAL lock_timeout = '30s'")  # whoever holds it may be hostile
             yield connection
     except psycopg.Error as error:
         raise translated(error) from None
@@ -113,9 +126,12 @@ def install_schema(admin_url: str) -> int:
     """Create or upgrade the schema; returns its version. Safe to run from many hosts at once.
 
     The login becomes the owner of the tables, so it must be no agent's. It needs the right to create
-    a schema, and no superuser's, no BYPASSRLS and no extension.
+    a schema, and no superuser's, no BYPASSRLS and no extension. Refused: a schema `sams` that is
+    somebody else's (rule `schema-owner`), or one whose migration lock somebody holds for five minutes
+    (`store-busy`).
     """
     with _admin(admin_url) as db:
+        db.execute("SET LOCAL lock_timeout = '5min'")  # another host may be at it
         db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         version = _version(db)
         steps = migrations()
@@ -133,7 +149,12 @@ def install_schema(admin_url: str) -> int:
 
 
 def _version(db: Connection) -> int:
-    row = db.execute("SELECT to_regclass('sams.store') IS NOT NULL").fetchone()
+    row = db.execute(
+        "SELECT to_regclass('sams.store') IS NOT NULL, pg_has_role(nspowner, 'MEMBER') "
+        "FROM pg_namespace WHERE nspname = 'sams'"
+    ).fetchone()
+    if row is not None and not row[1]:
+        raise PermissionDenied("the schema sams is another login's", rule="schema-owner")
     if row is None or not row[0]:
         return 0
     found = db.execute("SELECT version FROM sams.store").fetchone()
@@ -141,7 +162,16 @@ def _version(db: Connection) -> int:
 
 
 def _logins(db: Connection) -> list[str]:
-    return [row[0] for row in db.execute("SELECT DISTINCT login FROM sams.grants")]
+    """Return the logins with grants that still are who was granted them."""
+    sql = "SELECT DISTINCT login FROM sams.grants JOIN pg_roles ON oid = who AND rolname = login"
+    return [row[0] for row in db.execute(sql)]
+
+
+def _lock(db: Connection) -> None:
+    """Let one change of grants follow another; no login but the owner's can hold this lock."""
+    if not _version(db):
+        raise StoreFailed("no schema here: run `sams admin install`", rule="no-schema")
+    db.execute("LOCK TABLE sams.grants IN SHARE ROW EXCLUSIVE MODE")
 
 
 def grant(
@@ -151,12 +181,13 @@ def grant(
 
     Sessions and jobs under it are marked from the start (source kind `login`) unless
     `clean_sessions` vouches for the host on which it is used. Again with another `clean_sessions`
-    changes that. Raises `InvalidArguments` for an unknown login or role, `PermissionDenied` (rule
+    changes that. What another login of that name was granted, which was dropped or renamed, is
+    forgotten. Raises `InvalidArguments` for an unknown login or role, `PermissionDenied` (rule
     `login-bypasses-rls`) for a login that row-level security doesn't bind.
     """
     _check(role, container)
     with _admin(admin_url) as db:
-        db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        _lock(db)
         found = db.execute("SELECT rolcanlogin FROM pg_roles WHERE rolname = %s", (login,))
         row = found.fetchone()
         if row is None or not row[0]:
@@ -164,6 +195,10 @@ def grant(
         reason = bypass_of(db, login)
         if reason is not None:
             raise PermissionDenied(f"this login {reason}", rule="login-bypasses-rls")
+        db.execute(
+            "DELETE FROM sams.grants WHERE login = %s AND who <> quote_ident(%s)::regrole",
+            (login, login),
+        )
         db.execute(
             "INSERT INTO sams.grants (login, role, container, clean_sessions) "
             "VALUES (%s, %s, %s, %s) ON CONFLICT (login, role, container) "
@@ -174,10 +209,14 @@ def grant(
 
 
 def revoke(admin_url: str, login: str, role: Role, container: str) -> bool:
-    """Take a grant back, at once for its open connections too; tells whether there was one."""
+    """Take a grant back, at once for its open connections too; tells whether there was one.
+
+    A transaction that the login has open keeps its view of the data, and can commit what it has
+    written before: end its connections.
+    """
     _check(role, container)
     with _admin(admin_url) as db:
-        db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        _lock(db)
         gone = db.execute(
             "DELETE FROM sams.grants WHERE login = %s AND role = %s AND container = %s",
             (login, role, container),
@@ -216,7 +255,10 @@ def _apply(db: Connection, login: str) -> None:
         "REVOKE ALL ON SCHEMA sams FROM {}",
     ):
         db.execute(sql.SQL(text).format(who))
-    found = db.execute("SELECT DISTINCT role FROM sams.grants WHERE login = %s", (login,))
+    found = db.execute(
+        "SELECT DISTINCT role FROM sams.grants WHERE login = %s AND who = quote_ident(%s)::regrole",
+        (login, login),
+    )
     roles = [row[0] for row in found]
     if not roles:
         return

@@ -21,13 +21,13 @@ from sams_core.records import (
     SessionKey,
     Source,
 )
-from sams_core.scopes import ORG
 
+# Without a grant no row comes back, while a family without marks gives one of nothing.
 _MARKS = (
-    "SELECT kind, name, origin, first_seen FROM sams.sources "
-    "WHERE container = %s AND family = %s ORDER BY seq"
+    "SELECT s.kind, s.name, s.origin, s.first_seen FROM "
+    "(SELECT FROM sams.grants WHERE container = %s AND role <> 'dreamer' LIMIT 1) g "
+    "LEFT JOIN sams.sources s ON s.container = %s AND s.family = %s ORDER BY s.seq"
 )
-_META = "SELECT revision, epoch FROM sams.meta WHERE container = %s"
 
 
 class AgentVerbs(Base):
@@ -35,6 +35,7 @@ class AgentVerbs(Base):
 
     def open_session(self, key: SessionKey) -> None:
         """See `Backend.open_session`."""
+        self._may.discard(("agent", key.container))  # what the login may is asked anew here
         self._need(key.container, "agent")
         found = self._pool.rows(
             "SELECT sams.open_session(%s, %s, %s)", (key.container, key.session_id, key.agent)
@@ -55,32 +56,18 @@ class AgentVerbs(Base):
         """See `Backend.sources`."""
         self._need(container, "agent", "owner")
         names = ("kind", "name", "origin", "first_seen")
-        rows = self._pool.rows(_MARKS, (container, family))
-        return sources_from([dict(zip(names, row, strict=True)) for row in rows])
+        rows = self._pool.rows(_MARKS, (container, container, family))
+        if not rows:
+            raise PermissionDenied("this login has no grant for that", rule="no-grant")
+        return sources_from([dict(zip(names, row, strict=True)) for row in rows if row[0]])
 
     def pin(self, key: SessionKey) -> Pin:
         """See `Backend.pin`."""
         self._need(key.container, "agent")
-
-        def work(db: Connection) -> Pin:
-            org = db.execute(_META, (ORG,)).fetchone() or (0, 0)
-            own = db.execute(_META, (key.container,)).fetchone() or (0, 0)
-            name = (key.container, key.session_id, org[1], own[1])
-            sql = (
-                "SELECT org, own, marked FROM sams.pins WHERE container = %s "
-                "AND session_id = %s AND org_epoch = %s AND own_epoch = %s"
-            )
-            row = db.execute(sql, name).fetchone()
-            if row is None:
-                db.execute(
-                    "INSERT INTO sams.pins SELECT %s, %s, %s, %s, %s, %s, EXISTS (SELECT FROM "
-                    "sams.sources WHERE container = %s AND family = %s) ON CONFLICT DO NOTHING",
-                    (*name, org[0], own[0], key.container, key.family),
-                )
-                row = db.execute(sql, name).fetchone()
-            return Pin(*one(row))
-
-        return self._pool.transaction(work)
+        rows = self._pool.rows(
+            "SELECT org, own, marked FROM sams.pin(%s, %s)", (key.container, key.session_id)
+        )
+        return Pin(*rows[0])
 
     # Notes.
 

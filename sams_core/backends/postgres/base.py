@@ -80,9 +80,11 @@ class Base:
                 f"this login {reason}; agents and jobs need one that row-level security binds",
                 rule="login-bypasses-rls",
             )
+        if reason is not None:
+            found &= {"owner"}
         self._may.update((role, container) for role in found)
         for role in roles:
-            if role in found and (role == "owner" or reason is None):
+            if role in found:
                 return role
         raise PermissionDenied("this login has no grant for that", rule="no-grant")
 

@@ -33,15 +33,23 @@ _REFUSALS: dict[str, Callable[[], SamsError]] = {
     "SM002": lambda: StoreFailed("transactions must be READ COMMITTED", rule="isolation"),
     "SM003": lambda: PermissionDenied("take a snapshot before proposing", rule="snapshot-first"),
     "SM004": lambda: PermissionDenied("not the agent of that session", rule="other-agent"),
+    "SM008": lambda: PermissionDenied(
+        "the schema sams is another login's, or not empty", rule="schema-owner"
+    ),
     "SM006": lambda: PermissionDenied("what is stored there stays as it is", rule="immutable"),
     "42501": lambda: PermissionDenied(
         "the database allows this login no such thing", rule="no-grant"
     ),
     "55P03": lambda: StoreFailed("waited too long for somebody's lock", rule="store-busy"),
+    "53300": lambda: StoreFailed("the server has no connection free", rule="store-busy"),
+    "57014": lambda: StoreFailed("the server gave up on a statement", rule="store-busy"),
+    "25006": lambda: StoreFailed("the server takes no writes now", rule="store-read-only"),
     "3F000": lambda: StoreFailed("no schema here: run `sams admin install`", rule="no-schema"),
     "42P01": lambda: StoreFailed("no schema here: run `sams admin install`", rule="no-schema"),
     "42883": lambda: StoreFailed("an older schema: run `sams admin install`", rule="no-schema"),
 }
+# The server ends a connection, or takes none while it starts or stops.
+_HUNG_UP = {"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"}
 
 
 class Superseded(NotFound):
@@ -63,8 +71,13 @@ def translated(error: psycopg.Error) -> SamsError:
         return _REFUSALS[code]()
     if code in ("28P01", "28000", "3D000"):
         return StoreFailed(f"the database refused the login ({code})", rule="login-refused")
-    if code is None and isinstance(error, psycopg.OperationalError):
-        return StoreFailed("the database can't be reached or hung up", rule="store-unreachable")
+    silent = code is None and isinstance(error, psycopg.OperationalError)
+    if silent or code in _HUNG_UP or (code or "").startswith("08"):
+        return StoreFailed(
+            # The driver gives no code while it connects: a refused login and a full server are here.
+            "the database can't be reached, lets nobody in or hung up; repeat the call",
+            rule="store-unreachable",
+        )
     return StoreFailed(f"the database refused: {code or type(error).__name__}")
 
 
@@ -75,8 +88,10 @@ class Secret:
 
     def __init__(self, url: str) -> None:
         try:
+            if "\0" in url:  # libpq would stop reading there
+                raise ValueError
             self._value = make_conninfo(url, **_defaults(url))
-        except psycopg.Error:
+        except (psycopg.Error, ValueError):  # the latter holds the whole text
             raise InvalidArguments("postgres url: postgresql://...", rule="url") from None
 
     def __repr__(self) -> str:
@@ -194,14 +209,24 @@ class Pool:
             yield connection
         except psycopg.Error as error:
             raise translated(error) from None
+        except UnicodeEncodeError:  # whose repr is the whole text
+            raise InvalidArguments("not valid Unicode (a lone surrogate)", rule="text") from None
         finally:
             self._give(connection, pid)
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Run one statement, a transaction of its own, and return its rows."""
+        """Run one statement that returns rows, a transaction of its own."""
+
+        def work(db: Connection) -> list[tuple[Any, ...]]:
+            return db.execute(sql.encode(), values).fetchall()
+
         with self.connection() as connection:
-            cursor = connection.execute(sql.encode(), values)
-            return cursor.fetchall() if cursor.description else []
+            try:
+                return work(connection)
+            except psycopg.Error as error:
+                if error.sqlstate not in (*_RETRIED, "SM002"):  # the default isolation isn't ours
+                    raise
+        return self.transaction(work)
 
     def transaction(self, work: Callable[[Connection], T], *, frozen: bool = False) -> T:
         """Run `work` as one transaction, again if the database asks for that; all or nothing.

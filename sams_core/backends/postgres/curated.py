@@ -6,8 +6,6 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
-from psycopg.types.json import Jsonb
-
 from sams_core.backend import Row, Standing
 from sams_core.backends import stamp
 from sams_core.backends.postgres.base import Base, Role, one
@@ -27,6 +25,11 @@ from sams_core.records import Change, Decision, Entry, SessionInfo, Source, now
 from sams_core.scopes import family_of
 
 _ACTIVE = ENTRIES + "WHERE v.container = %s AND v.path = %s AND v.status = 'active'"
+# The version that a path gets next, whom the server knows, and what is active now, if anything.
+_NEXT = (
+    "SELECT (SELECT coalesce(max(version), 0) + 1 FROM sams.versions WHERE container = %s "  # noqa: S608
+    f"AND path = %s), session_user, found.* FROM (VALUES (1)) one LEFT JOIN ({_ACTIVE}) found ON true"
+)
 
 
 class OwnerVerbs(Base):
@@ -138,32 +141,29 @@ class OwnerVerbs(Base):
 
     def _publish(self, db: Connection, container: str, entry: Entry, expected: int) -> Entry:
         revision = self._revise(db, container, moved=entry.act == "restore")
-        row = db.execute(_ACTIVE.encode(), (container, entry.path)).fetchone()
-        current = None if row is None else entry_from(container, row)
-        sql = "SELECT max(version) FROM sams.versions WHERE container = %s AND path = %s"
-        last = db.execute(sql, (container, entry.path)).fetchone()
-        version = ((last[0] if last is not None else 0) or 0) + 1
+        place = (container, entry.path)
+        version, login, *row = one(db.execute(_NEXT.encode(), (*place, *place)).fetchone())
+        current = None if row[0] is None else entry_from(container, row)
+        entry = replace(entry, decided_login=login)
         new = stamp.published(entry, version, current, expected)
         if new.tainted:
             new = replace(new, handle=self._handle(db, container, new.path))
         if current is not None:
             self._end(db, container, current, "superseded", revision, new.decided_by)
+        texts = (new.description, new.content)
         stored = db.execute(
-            "INSERT INTO sams.versions (container, path, version, labelled, handle, born, date, "
-            "digest, family, change_id, login, sources, provenance) VALUES (%s, %s, %s, %s, %s, "
-            "%s, %s, %s, %s, %s, session_user, %s, %s) ON CONFLICT DO NOTHING",
+            "WITH stored AS (INSERT INTO sams.versions (container, path, version, labelled, handle, "
+            "born, date, digest, family, change_id, login, sources, provenance) VALUES (%s, %s, %s, "
+            "%s, %s, %s, %s, %s, %s, %s, session_user, %s, %s) ON CONFLICT DO NOTHING "
+            "RETURNING container, path, version) "
+            "INSERT INTO sams.texts SELECT container, path, version, %s, %s FROM stored",
             (container, new.path, new.version, new.tainted, new.handle, revision, new.date)
             + (new.digest, family_of(new.source_session) if new.source_session else None)
             + (new.change_id, as_json([source.to_dict() for source in new.sources]))
-            + (Jsonb(as_json(provenance(new)).obj),),
+            + (as_json(provenance(new)), *map(pack, texts)),
         ).rowcount
         if not stored:
             raise VersionConflict(expected, new.version)
-        texts = (new.description, new.content)
-        db.execute(
-            "INSERT INTO sams.texts VALUES (%s, %s, %s, %s, %s)",
-            (container, new.path, new.version, *map(pack, texts)),
-        )
         put(db, container, container, new.tainted, new.path, *texts)
         return new
 
@@ -213,10 +213,7 @@ class OwnerVerbs(Base):
             if row is not None:
                 revision = self._revise(db, container, moved=True)
                 self._end(db, container, entry_from(container, row), "retired", revision, owner)
-                db.execute(
-                    "DELETE FROM sams.lookup WHERE container = %s AND scope = %s AND path = %s",
-                    (container, container, path),
-                )
+                db.execute("SELECT sams.unindex(%s, %s)", (container, path))
 
         self._pool.transaction(work)
 
@@ -233,17 +230,8 @@ class OwnerVerbs(Base):
     def clear_runs(self, container: str) -> int:
         """See `Backend.clear_runs`."""
         self._need(container, "owner")
-
-        def work(db: Connection) -> int:
-            gone = db.execute("DELETE FROM sams.notes WHERE container = %s", (container,)).rowcount
-            db.execute("DELETE FROM sams.replays WHERE container = %s", (container,))
-            db.execute(
-                "DELETE FROM sams.lookup WHERE container = %s AND scope <> %s",
-                (container, container),
-            )
-            return gone
-
-        return self._pool.transaction(work)
+        rows = self._pool.rows("SELECT sams.clear_runs(%s)", (container,))
+        return int(rows[0][0])
 
 
 def row_from(labelled: bool, values: tuple[Any, ...], text: str) -> Row:

@@ -16,7 +16,16 @@ SELECT r.rolsuper,
         ON n.oid = c.relnamespace AND n.nspname = 'sams'
         WHERE pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER')),
     EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sams'
-        AND pg_catalog.pg_has_role(r.oid, n.nspowner, 'MEMBER'))
+        AND pg_catalog.pg_has_role(r.oid, n.nspowner, 'MEMBER')),
+    EXISTS (SELECT FROM pg_catalog.pg_roles b WHERE pg_catalog.pg_has_role(r.oid, b.oid, 'MEMBER')
+        AND (b.rolreplication OR b.rolname IN ('pg_read_server_files', 'pg_write_server_files',
+            'pg_execute_server_program'))),
+    pg_catalog.current_setting('server_version_num')::integer < 160000 AND EXISTS (
+        SELECT FROM pg_catalog.pg_roles b WHERE b.rolcreaterole
+        AND pg_catalog.pg_has_role(r.oid, b.oid, 'MEMBER')),
+    pg_catalog.has_parameter_privilege(r.oid, 'session_replication_role', 'SET') OR
+        r.rolname = session_user
+        AND pg_catalog.current_setting('session_replication_role') <> 'origin'
 FROM pg_catalog.pg_roles r WHERE r.rolname = coalesce(%s, session_user)
 """
 
@@ -38,4 +47,7 @@ _REASONS = (
     "can become a superuser",
     "owns the tables, or can become their owner",
     "owns the schema, or can become its owner",
+    "reads the server's files, or all of its data as a replica",
+    "may create roles, and so become any role of this server",
+    "can switch triggers off, or has them switched off",
 )

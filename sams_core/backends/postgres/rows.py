@@ -29,10 +29,11 @@ _PROVENANCE = (
     "base_digest",
     "based_on",
     "change_id",
+    "login",
 )
 ENTRY = (
     "v.path, v.version, t.description, t.content, v.date, v.sources, v.provenance, v.status, "
-    "v.handle, v.ended_date, v.ended_by"
+    "v.handle, v.ended_date, v.ended_by, v.login"
 )
 ENTRIES = (  # our own names alone
     f"SELECT {ENTRY} FROM sams.versions v JOIN sams.texts t "  # noqa: S608
@@ -40,7 +41,8 @@ ENTRIES = (  # our own names alone
 )
 CHANGE = (
     "id, seq, kind, writer, path, agent, session_id, base_version, base_digest, description, "
-    "content, flags, sources, rationale, evidence, occurrences, date, state, successor, closed_by"
+    "content, flags, sources, rationale, evidence, occurrences, date, state, successor, closed_by, "
+    "login"
 )
 NOTE = "scope, path, version, agent, session_id, sources, base_digest, date, description, content"
 
@@ -91,7 +93,8 @@ def flags_from(found: list[dict[str, Any]]) -> tuple[Flag, ...]:
 
 def entry_from(scope: str, row: Sequence[Any]) -> Entry:
     """Return an entry from the columns of `ENTRY`."""
-    path, version, description, content, date, sources, stored, status, handle, *ended = row
+    path, version, description, content, date, sources, stored, status, handle, *more = row
+    ended, ended_by, decider = [*more, None, None, None][:3]
     try:
         marks = sources_from(sources)
         data = _each(stored, unpack)
@@ -106,8 +109,9 @@ def entry_from(scope: str, row: Sequence[Any]) -> Entry:
             status=status,
             date=date,
             handle=handle,
-            ended=ended[0] if ended else None,
-            ended_by=ended[1] if ended else None,
+            ended=ended,
+            ended_by=ended_by,
+            decided_login=decider,  # as the server stamped it, whatever was written beside it
             **{name: data[name] for name in _PROVENANCE},
         )
     except (ValueError, KeyError, TypeError):
@@ -163,6 +167,7 @@ def change_from(container: str, row: Sequence[Any]) -> Change:
             occurrences=data["occurrences"],
             date=data["date"],
             base_digest=data["base_digest"],
+            login=data["login"],
         )
     except (ValueError, KeyError, TypeError):
         raise damaged() from None

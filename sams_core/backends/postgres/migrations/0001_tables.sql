@@ -2,6 +2,15 @@
 -- about a key can't tell one tenant of another. Texts and names compare byte by byte (COLLATE "C").
 
 CREATE SCHEMA IF NOT EXISTS sams;
+DO $$ BEGIN
+    -- Whoever owns the schema can put other tables in the place of ours.
+    IF EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = 'sams'
+            AND n.nspowner <> pg_catalog.quote_ident(current_user)::regrole)
+        OR EXISTS (SELECT FROM pg_catalog.pg_class WHERE relnamespace = 'sams'::regnamespace)
+        OR EXISTS (SELECT FROM pg_catalog.pg_proc WHERE pronamespace = 'sams'::regnamespace) THEN
+        RAISE EXCEPTION 'the schema is somebody else''s, or not empty' USING ERRCODE = 'SM008';
+    END IF;
+END $$;
 REVOKE ALL ON SCHEMA sams FROM PUBLIC;
 
 CREATE TABLE sams.store (
@@ -12,9 +21,11 @@ CREATE TABLE sams.store (
 INSERT INTO sams.store DEFAULT VALUES;
 
 -- Who may be what, and where. `clean_sessions`: the administrator vouches for the login's host, so
--- that sessions under it may begin unmarked.
+-- that sessions under it may begin unmarked. A row counts for the very login that it was written for:
+-- `who` differs where one was dropped and made again, or renamed to the name of another.
 CREATE TABLE sams.grants (
     login name NOT NULL,
+    who regrole NOT NULL,
     role text NOT NULL CHECK (role IN ('agent', 'dreamer', 'owner')),
     container text COLLATE "C" NOT NULL,
     clean_sessions boolean NOT NULL DEFAULT false,
@@ -35,7 +46,7 @@ CREATE TABLE sams.sessions (
     container text COLLATE "C" NOT NULL,
     session_id text COLLATE "C" NOT NULL,
     family text COLLATE "C" NOT NULL,
-    agent text COLLATE "C" NOT NULL,
+    agent text COLLATE "C" NOT NULL CHECK (octet_length(agent) <= 1600),
     login name NOT NULL,
     opened text NOT NULL,
     PRIMARY KEY (container, session_id)
@@ -43,8 +54,8 @@ CREATE TABLE sams.sessions (
 CREATE TABLE sams.sources (
     container text COLLATE "C" NOT NULL,
     family text COLLATE "C" NOT NULL,
-    kind text NOT NULL CHECK (kind IN ('user', 'unobserved', 'reason', 'tool', 'memory', 'binding',
-        'ledger-lost', 'login', 'more')),
+    kind text NOT NULL CHECK (kind IN ('user', 'unobserved', 'reason', 'tool', 'retriever',
+        'content', 'history', 'memory', 'binding', 'ledger-lost', 'login', 'more')),
     name text COLLATE "C" NOT NULL CHECK (octet_length(name) <= 1600),
     origin text CHECK (octet_length(origin) <= 1600),
     first_seen text NOT NULL CHECK (octet_length(first_seen) <= 64),
@@ -88,7 +99,7 @@ CREATE TABLE sams.meta (
 );
 CREATE TABLE sams.versions (
     container text COLLATE "C" NOT NULL,
-    path text COLLATE "C" NOT NULL CHECK (path ~ '^[A-Za-z0-9_./-]{1,96}$'),
+    path text COLLATE "C" NOT NULL,
     version bigint NOT NULL CHECK (version > 0),
     status text NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'superseded', 'retired')),
     labelled boolean NOT NULL,
@@ -139,7 +150,7 @@ CREATE TABLE sams.changes (
     seq bigint GENERATED ALWAYS AS IDENTITY,
     kind text NOT NULL CHECK (kind IN ('write', 'proposal')),
     writer text COLLATE "C" NOT NULL,
-    path text COLLATE "C" NOT NULL CHECK (path ~ '^[A-Za-z0-9_./-]{1,96}$'),
+    path text COLLATE "C" NOT NULL,
     agent text COLLATE "C" NOT NULL CHECK (octet_length(agent) <= 1600),
     session_id text COLLATE "C",
     login name NOT NULL,
@@ -158,7 +169,18 @@ CREATE TABLE sams.changes (
         CHECK (state IN ('open', 'superseded', 'accepted', 'rejected', 'edited')),
     successor text,
     closed_by text,
-    PRIMARY KEY (container, id)
+    PRIMARY KEY (container, id),
+    -- One malformed change would keep the owner from listing all others.
+    CONSTRAINT changes_flags CHECK (
+        jsonb_typeof(flags) = 'array' AND octet_length(flags::text) < 10000000
+        AND jsonb_array_length(flags) = jsonb_array_length(jsonb_path_query_array(flags,
+            'strict $[*] ? (@.rule.type() == "string" && @.field.type() == "string"
+            && @.why.type() == "string" && @.start.floor() == @.start && @.end.floor() == @.end
+            && @.start >= 0 && @.start < 10000000 && @.end >= 0 && @.end < 10000000)'))),
+    CONSTRAINT changes_evidence CHECK (
+        jsonb_typeof(evidence) = 'array' AND octet_length(evidence::text) < 1000000
+        AND jsonb_array_length(evidence) = jsonb_array_length(jsonb_path_query_array(evidence,
+            'strict $[*] ? (@.type() == "string")')))
 );
 CREATE UNIQUE INDEX changes_open ON sams.changes (container, writer, path)
     INCLUDE (agent) WHERE state = 'open';
@@ -183,7 +205,7 @@ CREATE TABLE sams.decisions (
 CREATE TABLE sams.notes (
     container text COLLATE "C" NOT NULL,
     scope text COLLATE "C" NOT NULL,
-    path text COLLATE "C" NOT NULL CHECK (path ~ '^[A-Za-z0-9_./-]{1,96}$'),
+    path text COLLATE "C" NOT NULL,
     version bigint NOT NULL CHECK (version > 0),
     family text COLLATE "C" NOT NULL,
     session_id text COLLATE "C" NOT NULL,
@@ -207,17 +229,55 @@ CREATE TABLE sams.replays (
     PRIMARY KEY (container, id)
 );
 
--- The search index: one row for each text that is served. `counts` maps a term, behind the token of
--- its partition, to how often it occurs, weighted by field; `seq` grows with time.
+-- What `scopes.check_path` calls a path; handles have a root of their own.
+DO $$
+DECLARE t text;
+BEGIN
+    FOREACH t IN ARRAY ARRAY['versions', 'changes', 'notes', 'replays'] LOOP
+        EXECUTE pg_catalog.format('ALTER TABLE sams.%I ADD CHECK (length(path) <= 96 AND '
+            'path ~ ''^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+){0,7}$'' AND '
+            'path !~ ''(^|/)[.][.]?(/|$)'' AND path !~* ''^untrusted(/|$)'')', t);
+    END LOOP;
+END $$;
+
+-- The search index: one row for each text that is served. `counts` maps a term to how often it occurs,
+-- weighted by field; `seq` counts what was put into the partition, so that it grows with time.
 CREATE TABLE sams.lookup (
     container text COLLATE "C" NOT NULL,
     scope text COLLATE "C" NOT NULL,
     path text COLLATE "C" NOT NULL,
     labelled boolean NOT NULL,
-    length integer NOT NULL,
-    counts jsonb NOT NULL,
-    seq bigint GENERATED ALWAYS AS IDENTITY,
+    length integer NOT NULL CHECK (length > 0),
+    counts jsonb NOT NULL CHECK (jsonb_typeof(counts) = 'object'),
+    seq bigint NOT NULL CHECK (seq > 0),
     PRIMARY KEY (container, scope, path)
 );
-CREATE INDEX lookup_terms ON sams.lookup USING gin (counts jsonb_ops);
-CREATE INDEX lookup_partition ON sams.lookup (container, scope, labelled, seq) INCLUDE (length);
+CREATE UNIQUE INDEX lookup_partition ON sams.lookup (container, scope, labelled, seq);
+-- What ranking must know of a whole partition: its texts, their terms, the newest `seq`.
+CREATE TABLE sams.partitions (
+    container text COLLATE "C" NOT NULL,
+    scope text COLLATE "C" NOT NULL,
+    labelled boolean NOT NULL,
+    texts bigint NOT NULL,
+    terms bigint NOT NULL,
+    newest bigint NOT NULL,
+    PRIMARY KEY (container, scope, labelled)
+);
+
+-- The index holds numbers that stand for a term in one era, 4,096 texts, of one partition: a posting
+-- list holds no other tenant's rows, and the newest hits are found without the older ones.
+CREATE FUNCTION sams.keys(c text, s text, l boolean, era bigint, terms text[]) RETURNS bigint[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT coalesce(array_agg(hashtextextended(t COLLATE "C", p.seed)), '{}')
+    FROM hashtextextended((c || ' ' || s || ' ' || l::text) COLLATE "C", era) p(seed), unnest(terms) t
+$$;
+-- So dear that no plan tries it row by row.
+CREATE FUNCTION sams.row_keys(c text, s text, l boolean, seq bigint, counts jsonb) RETURNS bigint[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE COST 100000 SET search_path = pg_catalog, pg_temp
+AS $$ SELECT sams.keys(c, s, l, seq / 4096, ARRAY(SELECT jsonb_object_keys(counts))) $$;
+-- Each scan reads all of what isn't merged yet: let that stay small.
+CREATE INDEX lookup_terms ON sams.lookup
+    USING gin (sams.row_keys(container, scope, labelled, seq, counts))
+    WITH (gin_pending_list_limit = 128);
+ALTER INDEX sams.lookup_terms ALTER COLUMN 1 SET STATISTICS 0;

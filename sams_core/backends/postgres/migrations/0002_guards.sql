@@ -15,11 +15,21 @@ AS $$ BEGIN
     END IF;
 END $$;
 
+CREATE FUNCTION sams.stamp_grant() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$ BEGIN
+    NEW.who := quote_ident(NEW.login)::regrole;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER stamp BEFORE INSERT OR UPDATE ON sams.grants
+    FOR EACH ROW EXECUTE FUNCTION sams.stamp_grant();
+
 CREATE FUNCTION sams.granted(r text, c text) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT EXISTS (
-        SELECT FROM sams.grants g WHERE g.login = session_user AND g.role = r
+        SELECT FROM sams.grants g WHERE g.login = session_user
+            AND g.who = quote_ident(session_user)::regrole AND g.role = r
             AND (g.container = c OR (r = 'agent' AND c = 'org'))
     )
 $$;
@@ -37,7 +47,8 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT EXISTS (
         SELECT FROM sams.grants g
-        WHERE g.login = session_user AND g.role = r AND g.container = c AND g.clean_sessions
+        WHERE g.login = session_user AND g.who = quote_ident(session_user)::regrole
+            AND g.role = r AND g.container = c AND g.clean_sessions
     )
 $$;
 
@@ -79,6 +90,8 @@ END $$;
 CREATE FUNCTION sams.stamp_session() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$ BEGIN
+    PERFORM sams.check_isolation();
+    PERFORM sams.check_granted('agent', NEW.container);
     NEW.login := session_user;
     NEW.opened := sams.utc_now();
     NEW.family := split_part(NEW.session_id, '/', 1);
@@ -91,6 +104,7 @@ CREATE FUNCTION sams.stamp_source() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$ BEGIN
     PERFORM sams.lock_family(NEW.container, NEW.family);
+    NEW.seq := nextval('sams.sources_seq_seq');
     NEW.login := session_user;
     PERFORM set_config('synchronous_commit', 'on', true);
     RETURN NEW;
@@ -164,15 +178,23 @@ BEGIN
         NEW.session_id := NULL;
         NEW.sources := sams.readings_to_stamp(NEW.container, NEW.agent, 100);
     END IF;
+    -- ON CONFLICT DO NOTHING would supersede below, and then store nothing in its place.
+    PERFORM pg_advisory_xact_lock(hashtextextended(NEW.container || ' ' || NEW.id, 0));
+    IF EXISTS (SELECT FROM sams.changes WHERE container = NEW.container AND id = NEW.id) THEN
+        RAISE EXCEPTION 'that id is taken' USING ERRCODE = 'unique_violation';
+    END IF;
+    -- Numbered under the lock: what it supersedes comes before it, whatever the caller says.
+    NEW.seq := nextval('sams.changes_seq_seq');
+    UPDATE sams.changes SET state = 'superseded', successor = NEW.id
+        WHERE container = NEW.container AND writer = NEW.writer AND path = NEW.path
+            AND state = 'open';
+    -- Last, for the line above may have waited for a decision.
     SELECT v.version, v.digest INTO at_version, NEW.base_digest FROM sams.versions v
         WHERE v.container = NEW.container AND v.path = NEW.path AND v.status = 'active';
     IF coalesce(at_version, 0) <> NEW.base_version THEN
         RAISE EXCEPTION 'the version moved' USING ERRCODE = 'SM005',
             DETAIL = NEW.base_version || '/' || coalesce(at_version, 0);
     END IF;
-    UPDATE sams.changes SET state = 'superseded', successor = NEW.id
-        WHERE container = NEW.container AND writer = NEW.writer AND path = NEW.path
-            AND state = 'open';
     RETURN NEW;
 END $$;
 CREATE TRIGGER stamp BEFORE INSERT ON sams.changes
@@ -184,7 +206,8 @@ AS $$
 DECLARE before bigint := 0;
 BEGIN
     IF TG_OP = 'UPDATE' THEN
-        IF (OLD.container, OLD.scope, OLD.path) <> (NEW.container, NEW.scope, NEW.path) THEN
+        IF (OLD.container, OLD.scope, OLD.session_id, OLD.path)
+            IS DISTINCT FROM (NEW.container, NEW.scope, NEW.session_id, NEW.path) THEN
             RAISE EXCEPTION 'a note stays where it is' USING ERRCODE = 'SM006';
         END IF;
         before := OLD.version;
@@ -271,6 +294,7 @@ AS $$ BEGIN
             <> to_jsonb(OLD) - '{status,ended,ended_date,ended_by}'::text[] THEN
         RAISE EXCEPTION 'a version is immutable' USING ERRCODE = 'SM006';
     END IF;
+    PERFORM set_config('synchronous_commit', 'on', true);
     RETURN NEW;
 END $$;
 CREATE TRIGGER keep BEFORE UPDATE OR DELETE ON sams.versions
@@ -281,12 +305,12 @@ DECLARE t text;
 BEGIN
     FOREACH t IN ARRAY ARRAY['families', 'sessions', 'sources', 'pins', 'readings', 'jobs', 'texts',
         'handles', 'decisions'] LOOP
-        EXECUTE format('CREATE TRIGGER keep BEFORE UPDATE OR DELETE ON sams.%I '
+        EXECUTE pg_catalog.format('CREATE TRIGGER keep BEFORE UPDATE OR DELETE ON sams.%I '
             'FOR EACH ROW EXECUTE FUNCTION sams.refuse()', t);
     END LOOP;
     FOREACH t IN ARRAY ARRAY['families', 'sessions', 'sources', 'pins', 'readings', 'jobs', 'texts',
         'handles', 'decisions', 'changes', 'versions', 'notes', 'meta', 'grants', 'store'] LOOP
-        EXECUTE format('CREATE TRIGGER keep_all BEFORE TRUNCATE ON sams.%I '
+        EXECUTE pg_catalog.format('CREATE TRIGGER keep_all BEFORE TRUNCATE ON sams.%I '
             'FOR EACH STATEMENT EXECUTE FUNCTION sams.refuse()', t);
     END LOOP;
 END $$;

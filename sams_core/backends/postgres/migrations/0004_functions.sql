@@ -69,6 +69,75 @@ BEGIN
     END LOOP;
 END $$;
 
+-- What a session's context block is made from, fixed at the first call in an epoch; nobody chooses it.
+CREATE FUNCTION sams.pin(c text, s text, OUT org bigint, OUT own bigint, OUT marked boolean)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    ours sams.meta%ROWTYPE;
+    mine sams.meta%ROWTYPE;
+BEGIN
+    PERFORM sams.check_granted('agent', c);
+    SELECT * INTO ours FROM sams.meta WHERE container = 'org';
+    SELECT * INTO mine FROM sams.meta WHERE container = c;
+    FOR attempt IN 1 .. 2 LOOP
+        SELECT p.org, p.own, p.marked INTO pin.org, pin.own, pin.marked FROM sams.pins p
+            WHERE p.container = c AND p.session_id = s
+                AND p.org_epoch = coalesce(ours.epoch, 0) AND p.own_epoch = coalesce(mine.epoch, 0);
+        EXIT WHEN FOUND;
+        INSERT INTO sams.pins VALUES (c, s, coalesce(ours.epoch, 0), coalesce(mine.epoch, 0),
+            coalesce(ours.revision, 0), coalesce(mine.revision, 0), EXISTS (SELECT FROM sams.sources
+                WHERE container = c AND family = split_part(s, '/', 1))) ON CONFLICT DO NOTHING;
+    END LOOP;
+END $$;
+
+-- Deleting takes a right with which a table can be locked for all tenants; hence two functions.
+CREATE FUNCTION sams.clear_runs(c text) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE gone bigint;
+BEGIN
+    PERFORM sams.check_granted('owner', c);
+    DELETE FROM sams.notes WHERE container = c;
+    GET DIAGNOSTICS gone = ROW_COUNT;
+    DELETE FROM sams.replays WHERE container = c;
+    DELETE FROM sams.lookup WHERE container = c AND scope <> c;
+    DELETE FROM sams.partitions WHERE container = c AND scope <> c;
+    RETURN gone;
+END $$;
+
+-- Index an entry or a note in the place of what was there under its path; the newest counts as newest.
+CREATE FUNCTION sams.put(c text, s text, p text, label boolean, size integer, weights jsonb)
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE n bigint;
+BEGIN
+    PERFORM sams.check_granted(CASE WHEN s = c THEN 'owner' ELSE 'agent' END, c);
+    INSERT INTO sams.partitions AS t VALUES (c, s, label, 1, size, 1)
+        ON CONFLICT (container, scope, labelled) DO UPDATE SET texts = t.texts + 1,
+            terms = t.terms + excluded.terms, newest = t.newest + 1 RETURNING newest INTO n;
+    PERFORM sams.forget(c, s, p);
+    INSERT INTO sams.lookup (container, scope, path, labelled, length, counts, seq)
+        VALUES (c, s, p, label, size, weights, n);
+END $$;
+
+CREATE FUNCTION sams.unindex(c text, p text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$ BEGIN
+    PERFORM sams.check_granted('owner', c);
+    PERFORM sams.forget(c, c, p);
+END $$;
+
+CREATE FUNCTION sams.forget(c text, s text, p text) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp
+AS $$
+    WITH gone AS (DELETE FROM sams.lookup WHERE container = c AND scope = s AND path = p
+        RETURNING labelled, length)
+    UPDATE sams.partitions t SET texts = t.texts - 1, terms = t.terms - gone.length FROM gone
+        WHERE t.container = c AND t.scope = s AND t.labelled = gone.labelled
+$$;
+
 -- What the counts of a submitter are, under its family's or its job's lock.
 CREATE FUNCTION sams.counts(r text, c text, w text, p text, a text,
     OUT salt text, OUT open_own bigint, OUT stored_own bigint, OUT bytes_own bigint,
@@ -232,79 +301,61 @@ BEGIN
 END $$;
 
 -- Full-text search. The operator that the index answers isn't leakproof, so under a policy the index
--- would stay unused; hence a function that checks the grant itself. Plans are made for the values.
--- Ranking is BM25 (k1 1.2, b 0.75) over at most 2,000 of the newest hits, and 2,000 older ones that
--- have several of the most telling terms.
+-- would stay unused; hence a function that checks the grant itself. Ranking is BM25 (k1 1.2, b 0.75)
+-- over at most 2,000 of the newest hits, and 2,000 older ones that have several of the most telling
+-- terms. In how many texts a term occurs is counted among those where they are all the hits there are;
+-- else up to 2,000, beyond which the newest hits' share of their time stands for the whole.
 CREATE FUNCTION sams.search(c text, s text, want boolean, terms text[], telling jsonb,
     enough integer, most integer)
 RETURNS TABLE (path text, handle text, version bigint, description text, date text, content text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan SET jit = off
+SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
+SET max_parallel_workers_per_gather = 0 SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    total bigint;
-    tokens double precision;
+    whole sams.partitions%ROWTYPE;
     newest bigint[];
     older bigint[] := '{}';
-    several text[] := '{}';
-    n CONSTANT integer := jsonb_array_length(telling);
-    idf double precision[] := '{}';
-    term text;
-    hits bigint;
+    floor bigint;
+    since bigint;
+    known bigint[];
     best text[];
 BEGIN
     IF NOT (sams.granted('agent', c) OR s = c AND sams.granted('owner', c)) THEN
         RAISE EXCEPTION 'no grant' USING ERRCODE = 'SM001';
     END IF;
-    SELECT count(*), sum(length) INTO total, tokens FROM sams.lookup
+    SELECT * INTO whole FROM sams.partitions
         WHERE container = c AND scope = s AND labelled = want;
-    SELECT array_agg(x.seq) INTO newest FROM (
-        SELECT l.seq FROM sams.lookup l WHERE l.container = c AND l.scope = s
-            AND l.labelled = want AND l.counts ?| terms ORDER BY l.seq DESC LIMIT 2000) x;
-    IF newest IS NULL THEN
-        RETURN;
+    newest := sams.hits(c, s, want, jsonb_build_array(terms), 1, whole.newest + 1);
+    IF cardinality(newest) = 2000 THEN
+        floor := newest[2000];
+        older := sams.hits(c, s, want, telling, enough, floor);
+        SELECT count(*) INTO since FROM sams.lookup
+            WHERE container = c AND scope = s AND labelled = want AND seq >= floor;
+        known := ARRAY(SELECT sams.hit_by(c, s, want, t, whole.newest)
+            FROM unnest(terms) WITH ORDINALITY x(t, o) ORDER BY o);
     END IF;
-    IF cardinality(newest) = 2000 AND n >= 2 THEN
-        FOR a IN 0 .. n - 1 LOOP
-            FOR b IN a + 1 .. n - 1 LOOP
-                IF enough = 2 THEN
-                    several := several || format('(l.counts ?| $5[%s:%s] AND l.counts ?| $5[%s:%s])',
-                        sams.first_of(telling, a), sams.first_of(telling, a + 1) - 1,
-                        sams.first_of(telling, b), sams.first_of(telling, b + 1) - 1);
-                ELSE
-                    FOR d IN b + 1 .. n - 1 LOOP
-                        several := several || format('(l.counts ?| $5[%s:%s] AND l.counts ?| $5[%s:%s] '
-                            'AND l.counts ?| $5[%s:%s])',
-                            sams.first_of(telling, a), sams.first_of(telling, a + 1) - 1,
-                            sams.first_of(telling, b), sams.first_of(telling, b + 1) - 1,
-                            sams.first_of(telling, d), sams.first_of(telling, d + 1) - 1);
-                    END LOOP;
-                END IF;
-            END LOOP;
-        END LOOP;
-        IF cardinality(several) > 0 THEN
-            EXECUTE 'SELECT coalesce(array_agg(x.seq), ''{}'') FROM (SELECT l.seq FROM sams.lookup l '
-                'WHERE l.container = $1 AND l.scope = $2 AND l.labelled = $3 AND l.seq < $4 AND ('
-                || array_to_string(several, ' OR ') || ') ORDER BY l.seq DESC LIMIT 2000) x'
-                INTO older USING c, s, want, newest[2000],
-                    ARRAY(SELECT w FROM jsonb_array_elements(telling) WITH ORDINALITY e(e, o),
-                        jsonb_array_elements_text(e.e) WITH ORDINALITY w(w, i) ORDER BY o, i);
-        END IF;
-    END IF;
-    FOREACH term IN ARRAY terms LOOP
-        SELECT count(*) INTO hits FROM sams.lookup l WHERE l.container = c AND l.scope = s
-            AND l.labelled = want AND l.counts ? term;
-        idf := idf || greatest(1e-6, ln((total - hits + 0.5) / (hits + 0.5)));
-    END LOOP;
+    WITH found AS MATERIALIZED (
+        SELECT l.path, l.seq, t.o,
+            greatest(0, least(1e6, (unpacked.counts->t.term)::numeric))::float8 AS f,
+            1.2 * (0.25 + 0.75 * l.length * whole.texts / greatest(1, whole.terms)::float8) AS size
+        -- Unpacked once a row, not once a term.
+        FROM sams.lookup l, LATERAL (SELECT l.counts || '{}'::jsonb OFFSET 0) unpacked(counts),
+            unnest(terms) WITH ORDINALITY t(term, o)
+        WHERE l.container = c AND l.scope = s AND l.labelled = want
+            AND l.seq = ANY (newest || older) AND jsonb_typeof(unpacked.counts->t.term) = 'number'
+    ), occurring AS (
+        SELECT o, CASE WHEN floor IS NULL THEN count(*) WHEN known[o] < 2000 THEN known[o]
+            ELSE greatest(2000, count(*) FILTER (WHERE seq >= floor) * whole.texts / since)
+            END AS n FROM found GROUP BY o
+    ), weights AS (
+        SELECT o, greatest(1e-6, ln((greatest(0, whole.texts - n) + 0.5) / (n + 0.5)::float8)) AS w
+        FROM occurring
+    )
     SELECT array_agg(x.path ORDER BY x.score DESC, x.seq DESC) INTO best FROM (
-        SELECT l.path, l.seq, (
-            SELECT sum(i.w * f.f * 2.2 / (f.f + 1.2 * (0.25 + 0.75 * l.length * total / tokens)))
-            FROM unnest(terms, idf) i(t, w), LATERAL (SELECT (l.counts->>i.t)::float8) f(f)
-        ) AS score
-        FROM sams.lookup l WHERE l.container = c AND l.scope = s AND l.labelled = want
-            AND l.seq = ANY (newest || older)
-        ORDER BY score DESC, l.seq DESC LIMIT most
+        SELECT path, seq, sum(w * f * 2.2 / (f + size) ORDER BY o) AS score
+        FROM found JOIN weights USING (o) GROUP BY path, seq ORDER BY score DESC, seq DESC LIMIT most
     ) x;
     IF s = c THEN
         RETURN QUERY SELECT v.path, v.handle, v.version, t.description, v.date, t.content
@@ -322,11 +373,43 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION sams.first_of(telling jsonb, at integer) RETURNS integer
-LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+-- The newest 2,000 texts before one that have `enough` of the groups of terms, era by era, newest first.
+-- The index of terms must answer whatever the planner guesses: nothing else here can use an index.
+CREATE FUNCTION sams.hits(c text, s text, want boolean, groups jsonb, enough integer, before bigint)
+RETURNS bigint[] LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 AS $$
-    SELECT 1 + coalesce(sum(jsonb_array_length(e)), 0)::integer
-    FROM jsonb_array_elements(telling) WITH ORDINALITY x(e, o) WHERE o <= at
-$$;
+DECLARE
+    found bigint[] := '{}';
+    more bigint[];
+BEGIN
+    FOR era IN REVERSE (before - 1) / 4096 .. 0 LOOP
+        more := ARRAY(
+            SELECT l.seq FROM jsonb_array_elements(groups) g(forms) JOIN sams.lookup l
+                ON sams.row_keys(l.container, l.scope, l.labelled, l.seq, l.counts)
+                    && sams.keys(c, s, want, era, ARRAY(SELECT jsonb_array_elements_text(g.forms)))
+            WHERE (l.container, l.scope, l.labelled) IS NOT DISTINCT FROM (c, s, want)
+                AND l.seq + 0 < before
+            GROUP BY l.seq HAVING count(*) >= enough
+            ORDER BY l.seq DESC LIMIT 2000 - cardinality(found));
+        found := found || more;
+        EXIT WHEN cardinality(found) = 2000;
+    END LOOP;
+    RETURN found;
+END $$;
+
+-- In how many texts a term occurs, counted up to 2,000.
+CREATE FUNCTION sams.hit_by(c text, s text, want boolean, term text, newest bigint) RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+AS $$ BEGIN
+    RETURN (SELECT count(*) FROM (
+        SELECT FROM sams.lookup l
+        WHERE sams.row_keys(l.container, l.scope, l.labelled, l.seq, l.counts)
+                && ARRAY(SELECT unnest(sams.keys(c, s, want, era, ARRAY[term]))
+                    FROM generate_series(0, newest / 4096) era)
+            AND (l.container, l.scope, l.labelled) IS NOT DISTINCT FROM (c, s, want)
+        LIMIT 2000) x);
+END $$;
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sams FROM PUBLIC;
