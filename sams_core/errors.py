@@ -99,6 +99,9 @@ class StoreNeedsOwner(SamsError):
 
 
 class StoreFailed(SamsError):
-    """The storage refused (full, read-only, damaged); nothing of this call was stored."""
+    """The storage refused (full, read-only, damaged); nothing of this call was stored.
+
+    With rule `store-unreachable` the answer was lost, so it may have been stored: repeat the call.
+    """
 
     rule = "store-failed"

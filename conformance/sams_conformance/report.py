@@ -114,10 +114,10 @@ class Report:
                 mark = "none"  # nothing of it applies here, and nothing of it is claimed
             counts = f"{passed} passed, {failed} failed, {skipped} not applicable"
             lines.append(f"{mark} {id:<4} {self.titles.get(id, '')}: {counts}")
-        failed = [o for o in self.outcomes if o.status == "failed"]
-        if failed:
+        broken = [o for o in self.outcomes if o.status == "failed"]
+        if broken:
             lines += ["", "failed:"]
-        for o in failed:
+        for o in broken:
             lines.append(f"  {o.id} {_sentence(o.name)}")
             lines += [f"      {line}" for line in visible(o.detail).splitlines()]
         aside = [o for o in self.outcomes if o.status == "not applicable"]

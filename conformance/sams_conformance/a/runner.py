@@ -69,15 +69,19 @@ def run_adapter(
         raise ValueError(f"unknown ids: {', '.join(strange)}; known are {', '.join(TITLES)}")
     stories = scenarios() if chosen is None else chosen
     outcomes: list[Outcome] = []
-    for id in wanted:
-        mine = [story for story in stories if story.id == id]
-        for story in mine:
-            for mode in _modes(driver, story) or ("any mode",):
-                outcomes.append(_one(driver, named, story, mode))
-                if on_outcome is not None:
-                    on_outcome(outcomes[-1])
-        if not any(o.id == id for o in outcomes):
-            outcomes.append(Outcome(id, "this id has a scenario", "", "failed", 0.0, "none"))
+    elsewhere = Elsewhere(named)
+    try:
+        for id in wanted:
+            mine = [story for story in stories if story.id == id]
+            for story in mine:
+                for mode in _modes(driver, story) or ("any mode",):
+                    outcomes.append(_one(driver, elsewhere, story, mode))
+                    if on_outcome is not None:
+                        on_outcome(outcomes[-1])
+            if not any(o.id == id for o in outcomes):
+                outcomes.append(Outcome(id, "this id has a scenario", "", "failed", 0.0, "none"))
+    finally:
+        elsewhere.close()
     needed = [
         id
         for id in TITLES
@@ -93,7 +97,7 @@ def _modes(driver: Driver, story: Scenario) -> list[str]:
     return [mode for mode, kind in driver.modes.items() if story.modes in ("", kind)]
 
 
-def _one(driver: Driver, named: str, story: Scenario, mode: str) -> Outcome:
+def _one(driver: Driver, elsewhere: Elsewhere, story: Scenario, mode: str) -> Outcome:
     start = time.perf_counter()
     status: Status = "failed"
     rule = f"{story.title} [{mode}]"
@@ -102,7 +106,7 @@ def _one(driver: Driver, named: str, story: Scenario, mode: str) -> Outcome:
         return Outcome(story.id, rule, rule, "not applicable", 0.0, f"the driver has no {lacks}")
     try:
         with tempfile.TemporaryDirectory(prefix="sams-conformance-") as folder:
-            found = _story(driver, named, story, mode, Path(folder))
+            found = _story(driver, elsewhere, story, mode, Path(folder))
         status, detail = ("failed" if found else "passed"), "\n".join(found)
     except KeyboardInterrupt:
         raise
@@ -111,7 +115,9 @@ def _one(driver: Driver, named: str, story: Scenario, mode: str) -> Outcome:
     return Outcome(story.id, rule, rule, status, time.perf_counter() - start, detail)
 
 
-def _story(driver: Driver, named: str, story: Scenario, mode: str, folder: Path) -> list[str]:
+def _story(
+    driver: Driver, elsewhere: Elsewhere, story: Scenario, mode: str, folder: Path
+) -> list[str]:
     stage = Stage(driver, story, folder)
     found: list[str] = []
     try:
@@ -120,7 +126,7 @@ def _story(driver: Driver, named: str, story: Scenario, mode: str, folder: Path)
         for number, step in enumerate(story.runs):
             runs = step.runs if isinstance(step, Together) else (step,)
             if any(run.new_process for run in runs):
-                seen = _elsewhere(named, story, number, mode, folder)
+                seen = elsewhere.play(story, number, mode, folder)
             else:
                 seen = stage.play(step, mode)
             past += seen
@@ -133,20 +139,37 @@ def _story(driver: Driver, named: str, story: Scenario, mode: str, folder: Path)
     return found
 
 
-def _elsewhere(named: str, story: Scenario, number: int, mode: str, folder: Path) -> list[Observed]:
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "sams_conformance.a.worker"),
-            *(named, f"{story.id} {story.title}", str(number), mode, str(folder)),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-    if done.returncode:
-        raise RuntimeError(f"the new process failed: {done.stderr[-1_000:]}")
-    return [Observed.from_dict(each) for each in json.loads(done.stdout.splitlines()[-1])]
+class Elsewhere:
+    """Plays steps in new processes; the process that makes them is started when it is needed."""
+
+    def __init__(self, named: str) -> None:
+        self.named = named
+        self._maker: subprocess.Popen[str] | None = None
+
+    def play(self, story: Scenario, number: int, mode: str, folder: Path) -> list[Observed]:
+        """Play one step in a process that knows nothing of those before."""
+        if self._maker is None:
+            self._maker = subprocess.Popen(
+                [sys.executable, "-m", "sams_conformance.a.worker", self.named],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
+        assert self._maker.stdin is not None
+        assert self._maker.stdout is not None
+        arguments = [f"{story.id} {story.title}", number, mode, str(folder)]
+        print(json.dumps(arguments), file=self._maker.stdin, flush=True)
+        answer = json.loads(self._maker.stdout.readline() or '{"failed": "the process ended"}')
+        if isinstance(answer, dict):
+            raise RuntimeError(f"in a new process: {answer['failed']}")
+        return [Observed.from_dict(each) for each in answer]
+
+    def close(self) -> None:
+        """End the process."""
+        if self._maker is not None:
+            self._maker.communicate(timeout=30)
 
 
 __all__ = ["Run", "driver_name", "run_adapter"]
