@@ -1,1 +1,23 @@
-"""Governed memory for LlamaIndex."""
+"""Governed memory for LlamaIndex: `govern` an agent, give it `memory_tools`, wrap what reads."""
+
+from importlib.metadata import version
+
+if tuple(map(int, version("llama-index-workflows").split(".")[:2])) < (2, 24):
+    # Older releases number no work items and run steps in which neither runs nor calls can be told
+    # apart: much would go unseen, without a word.
+    raise ImportError("sams_llamaindex needs llama-index-workflows 2.24 or later")
+
+from sams_llamaindex.govern import GovernedLlamaIndex, govern
+from sams_llamaindex.slots import SamsMemoryBlock, SamsToolSpec
+from sams_llamaindex.tools import MemoryTool, memory_tools
+from sams_llamaindex.wrap import tainting
+
+__all__ = [
+    "GovernedLlamaIndex",
+    "MemoryTool",
+    "SamsMemoryBlock",
+    "SamsToolSpec",
+    "govern",
+    "memory_tools",
+    "tainting",
+]

@@ -1,0 +1,113 @@
+"""`govern`: whom the harness trusts, and the block inside which LlamaIndex is observed."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterable
+from contextlib import suppress
+from types import FrameType
+from typing import ClassVar
+
+from sams_core import AgentSession, SamsError
+from sams_core.ambient import current_activation
+from sams_core.govern import Bound, Governed, Governing, at_work, undeclared
+from sams_llamaindex import spans
+from sams_llamaindex.trust import covered
+
+OFF = "instrumentation off: something took the adapter's handlers away, so reads went unseen"
+
+_blocks: weakref.WeakSet[Block] = weakref.WeakSet()
+
+
+class Block(Governing):
+    """A governed block, known to the process: what runs in a bare thread marks all that are open."""
+
+    def _enter(self, frame: FrameType | None) -> AgentSession:
+        session = super()._enter(frame)
+        _blocks.add(self)
+        return session
+
+    def _leave(self) -> None:
+        try:
+            if self.alive and not spans.attached():
+                with suppress(SamsError):  # what can't be recorded is owed, and closes the session
+                    self.mark("content", OFF)
+        finally:
+            _blocks.discard(self)
+            super()._leave()
+
+
+class GovernedLlamaIndex(Governed):
+    """One agent's governance; see `govern`."""
+
+    word: ClassVar[str] = "llamaindex"
+
+    def __call__(self, session: AgentSession | None = None) -> Block:
+        """Return a `with` (or `async with`) block in which `session` is at work and observed.
+
+        Without one it is the session that `govern` got, or that its resolver returns. Raises
+        `NoSession` where there is none, and `PermissionDenied` (rule `foreign-run`) where that
+        session is of another family than the one already at work, which marks both.
+        """
+        if session is None and self._bound is not None:
+            session = self.session()
+        return Block(self, super().__call__(session).session)
+
+    def attach(self) -> None:
+        """Begin to observe this process."""
+        from sams_llamaindex import observe
+
+        spans.attach(observe.entered, observe.left, observe.heard)
+
+    def detach(self) -> None:
+        """Observe no longer."""
+        spans.detach()
+
+
+def govern(
+    session_or_resolver: Bound = None, /, *, trusted: Iterable[object] = ()
+) -> GovernedLlamaIndex:
+    """Return what governs an agent, to be built once beside it and opened as a block per request.
+
+    ```
+    governed = govern(trusted=[calc])
+    with governed(session):
+        answer = await agent.run(user_msg=question)
+    ```
+
+    `trusted` lists tools, retrievers and query engines (or the plain functions that tools are made
+    of) all of whose results insiders wrote; they are compared by identity. All else that LlamaIndex
+    runs inside the block marks the session before it begins. A resolver is called without arguments
+    when a block is opened without a session.
+    """
+    return GovernedLlamaIndex(session_or_resolver, trusted=trusted)
+
+
+def here() -> list[Governing]:
+    """Return the blocks that code running here belongs to.
+
+    Where no session at all is at work these are the open blocks of other threads: a thread that
+    copied no context may work for any of them. (A task always has its creator's context; one that
+    has none in a block's own thread isn't of that block.)
+    """
+    found = at_work(GovernedLlamaIndex)
+    if not found and current_activation() is None:
+        thread = threading.get_ident()
+        return [b for b in list(_blocks) if b.alive and b._entered[0] != thread]
+    return found
+
+
+def mark(kind: str, name: str, blocks: Iterable[Governing] | None = None) -> None:
+    """Mark every session at work here; one that can't be recorded is owed and closes its session."""
+    for block in at_work(GovernedLlamaIndex) if blocks is None else blocks:
+        with suppress(SamsError):
+            block.mark(kind, name)
+
+
+def begin(what: str, name: str, obj: object) -> None:
+    """Mark for a call of `obj` that is about to begin, each session whose harness doesn't trust it."""
+    for block in here():
+        if not covered(block.governed.trusted, obj):
+            with suppress(SamsError):
+                block.mark(what, undeclared(name))

@@ -1,0 +1,216 @@
+"""An allow-list of what goes into a model and comes out of it; all else is a reason for a mark.
+
+Hosted tools, uploads, citations, other conversations' tool results and types that don't exist yet
+bring outsiders' text to the model without any call that LlamaIndex would know of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from llama_index.core.base.llms.types import (
+    CachePoint,
+    ChatMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+)
+from llama_index.core.tools.types import BaseTool
+
+from sams_llamaindex.govern import here
+from sams_llamaindex.results import foreign, text_of
+from sams_llamaindex.trust import from_mcp
+
+_PLAIN = (TextBlock, ThinkingBlock, ToolCallBlock, CachePoint)
+_ROLES = frozenset("system developer user assistant chatbot model tool function".split())
+_TOOL_ROLES = frozenset(("tool", "function"))
+
+# What a request may be given beside its messages: how to answer, not what to look at.
+_SETTINGS = frozenset(
+    """allow_parallel_tool_calls automatic_function_calling best_of candidate_count echo formatted
+    frequency_penalty function_call functions json_mode keep_alive logit_bias logprobs max_completion_tokens
+    max_new_tokens max_output_tokens max_retries max_tokens metadata min_p model n num_ctx
+    num_predict parallel_tool_calls presence_penalty prompt_cache_key random_seed reasoning
+    reasoning_effort repeat_penalty response_format response_mime_type response_modalities
+    response_schema safe_prompt safety_identifier safety_settings seed service_tier stop
+    stop_sequences store stream
+    stream_options strict temperature text thinking thinking_config timeout tool_choice tool_config
+    tool_required tools top_k top_logprobs top_p truncation user verbosity""".split()
+)
+_HOSTED = ("built_in_tools", "built_in_tool", "mcp_servers", "tools", "cached_content")
+_GIVEN = (
+    *("additional_kwargs", "model_kwargs", "generation_config", "_generation_config"),
+    *("extra_body", "generate_kwargs"),
+)
+# Models that search before they answer, whatever they are asked.
+_SEARCHING = re.compile(r"search-(preview|api)|\bsonar\b|deep-research", re.IGNORECASE)
+
+# What a message or an answer may carry beside its blocks.
+_CARRIED = frozenset(
+    """completion_tokens finish_reason function_call id logprobs model name prompt_tokens reasoning
+    reasoning_content refusal role session_id status stop_reason stop_sequence thinking
+    thinking_delta thinking_signature thought_signature thought_signatures tool_call_id tool_calls
+    tool_use_id total_tokens type usage""".split()
+)
+_TELLING = frozenset(
+    """annotations citations citation_metadata grounding_metadata groundingMetadata search_results
+    server_tool_use url_context_metadata web_search code_execution_result executable_code""".split()
+)
+_DEEP, _WIDE = 8, 2_000  # how far an answer's raw form is looked through
+
+Reason = tuple[str, str]  # kind of source, name
+
+
+def request(llm: Any, arguments: Mapping[str, Any]) -> Iterator[Reason]:
+    """Yield the reasons for marks that a request to a model gives, before it is sent."""
+    for name in _HOSTED:
+        if getattr(llm, name, None):
+            yield "content", f"the model has tools of its provider: {name}"
+    if _SEARCHING.search(str(getattr(llm, "model", "") or "")):
+        yield "content", "the model searches by itself"
+    for name in _GIVEN:
+        yield from _settings(_as_dict(getattr(llm, name, None)))
+    messages = arguments.get("messages")
+    if isinstance(messages, Sequence):
+        yield from _messages(messages)
+        yield from _settings(arguments.get("kwargs") or {})
+    elif "image_documents" in {**arguments, **(arguments.get("kwargs") or {})}:
+        yield "content", "images beside the prompt"
+
+
+def _settings(given: Mapping[str, Any]) -> Iterator[Reason]:
+    for key, value in given.items():
+        if not value or isinstance(value, bool | int | float):
+            continue
+        if key not in _SETTINGS:
+            yield "content", f"the request is given {key}"
+        elif key in ("tools", "functions"):
+            yield from _tools(value)
+
+
+def _tools(offered: Any) -> Iterator[Reason]:
+    for tool in offered if isinstance(offered, Sequence) else [offered]:
+        if isinstance(tool, BaseTool):
+            if from_mcp(tool):
+                yield from described(tool)
+        elif not _is_function(_as_dict(tool)):
+            yield "content", "the model is offered a tool that its provider runs"
+
+
+def described(tool: BaseTool) -> Iterator[Reason]:
+    """Yield the reason for a mark that an MCP server's description of its tool is, unless trusted."""
+    if not all(block.governed.trusted.covers(tool) for block in here()):
+        yield "content", "a description that an MCP server wrote"
+
+
+def _is_function(tool: Mapping[str, Any]) -> bool:
+    if tool.get("type", "function") not in ("function", "custom"):
+        return False
+    described = {"function", "toolSpec", "function_declarations", "functionDeclarations"}
+    left = {key for key, value in tool.items() if value} - {"type", "strict", "cache_control"}
+    if left and left <= described:
+        return True
+    if isinstance(tool.get("tools"), Sequence):  # a provider that has them one level deeper
+        return all(_is_function(_as_dict(each)) for each in tool["tools"])
+    schemas = {"parameters", "input_schema", "parameter_definitions"}
+    return "name" in left and left <= {"name", "description", *schemas}
+
+
+def _messages(messages: Sequence[Any]) -> Iterator[Reason]:
+    for message in messages:
+        if not isinstance(message, ChatMessage):
+            yield "content", "a message of an unknown type"
+            continue
+        role = str(getattr(message.role, "value", message.role))
+        if role not in _ROLES:
+            yield "content", "a message of an unknown role"
+        for reason in _carried(message):
+            yield "content", reason
+        if role in _TOOL_ROLES:
+            text = text_of(message.blocks)
+            if any(foreign(block.session.family, text) for block in here()):
+                yield "history", "a tool's result that no tool of this session returned"
+
+
+def _carried(message: ChatMessage) -> Iterator[str]:
+    for block in message.blocks:
+        if type(block) not in _PLAIN:
+            yield f"a block of type {getattr(block, 'block_type', type(block).__name__)}"
+    yield from _beside(message.additional_kwargs)
+
+
+def _beside(more: Mapping[str, Any] | None) -> Iterator[str]:
+    for key, value in (more or {}).items():
+        if value and not isinstance(value, bool | int | float) and key not in _CARRIED:
+            yield f"a message that carries {key}"
+
+
+def answer(response: Any, whole: bool) -> Iterator[str]:
+    """Yield the reasons for marks that a model's answer gives; its raw form when it is whole."""
+    message = getattr(response, "message", None)
+    if isinstance(message, ChatMessage):
+        yield from _carried(message)
+    if hasattr(response, "additional_kwargs"):
+        yield from _beside(response.additional_kwargs)
+    if whole and (told := _telling(getattr(response, "raw", None))):
+        yield f"an answer with {told}"
+
+
+def _telling(raw: Any) -> str | None:
+    """Return a key that tells of reading on the provider's side, if one lies in the raw answer."""
+    stack, seen = [(raw, 0)], 0
+    while stack and seen < _WIDE:
+        value, depth = stack.pop()
+        seen += 1
+        if depth > _DEEP or isinstance(value, str | bytes | int | float | None):
+            continue
+        if isinstance(value, list | tuple):
+            stack += [(each, depth + 1) for each in value]
+            continue
+        fields = value if isinstance(value, Mapping) else _fields(value)
+        for key, inner in fields.items():
+            if key in _TELLING and inner:
+                return str(key)
+            stack.append((inner, depth + 1))
+    return None
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {
+        **(getattr(value, "__dict__", None) or {}),
+        **(getattr(value, "model_extra", None) or {}),
+    }
+
+
+def _as_dict(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, Mapping):
+        return value
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        found: Mapping[str, Any] = dump(exclude_none=True)
+        return found
+    return {} if value is None else {"type": type(value).__name__}
+
+
+def called(response: Any) -> list[str | None]:
+    """Return the names of the tools that an answer calls; None for one without a name."""
+    message = getattr(response, "message", None)
+    if not isinstance(message, ChatMessage):
+        return []
+    names = [b.tool_name for b in message.blocks if isinstance(b, ToolCallBlock)]
+    return names + [_named(call) for call in message.additional_kwargs.get("tool_calls") or ()]
+
+
+def _named(call: Any) -> str | None:
+    for holder in (call, _get(call, "function")):
+        for key in ("tool_name", "name"):
+            found = _get(holder, key)
+            if isinstance(found, str):
+                return found
+    return None
+
+
+def _get(holder: Any, key: str) -> Any:
+    return holder.get(key) if isinstance(holder, Mapping) else getattr(holder, key, None)

@@ -1,0 +1,117 @@
+"""What the handlers hear, and who judges it: calls, models' requests and answers, workflow steps.
+
+Marks are made when a call begins. What can't be understood marks: a bug here, or a shape that
+LlamaIndex will have one day, must not read as "nothing was read".
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any
+
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.llms.base import BaseLLM
+from llama_index.core.base.llms.types import ChatResponse, CompletionResponse
+from llama_index.core.chat_engine.types import BaseChatEngine
+from llama_index.core.image_retriever import BaseImageRetriever
+from llama_index.core.instrumentation.events.llm import (
+    LLMChatEndEvent,
+    LLMChatInProgressEvent,
+    LLMCompletionEndEvent,
+)
+from llama_index.core.multi_modal_llms.base import MultiModalLLM
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.tools import ToolOutput
+from llama_index.core.tools.types import BaseTool
+
+from sams_llamaindex import model, results, steps, turn
+from sams_llamaindex.govern import begin, here, mark
+from sams_llamaindex.tools import MemoryTool
+from sams_llamaindex.trust import harmless
+
+UNCLEAR = "something that the adapter doesn't understand: "
+_READERS = (BaseRetriever, BaseQueryEngine, BaseImageRetriever, BaseNodePostprocessor)
+
+# The tool retriever that runs at the moment, with the id of its span; see `_finds_tools`.
+_finding: ContextVar[tuple[str, object] | None] = ContextVar(
+    "sams_llamaindex_finding", default=None
+)
+
+
+def entered(id_: str, bound: Any, instance: Any, parent: str | None, tags: dict[str, Any]) -> None:
+    """Judge a span that begins, before its body runs."""
+    try:
+        if isinstance(instance, BaseTool):
+            if type(instance) is not MemoryTool and not harmless(instance):
+                begin("tool", turn.name_of(instance), instance)
+        elif isinstance(instance, _READERS):
+            if not _finds_tools(id_, instance, parent):
+                begin("retriever", type(instance).__name__, instance)
+        elif isinstance(instance, BaseLLM | MultiModalLLM):
+            _request(instance, bound.arguments)
+        elif isinstance(instance, BaseChatEngine):
+            steps.check_memory(getattr(instance, "_memory", None))
+        elif instance is None:
+            steps.entered(id_, bound, tags)
+    except BaseException as error:
+        _unclear(error)
+
+
+def left(id_: str, instance: Any, result: Any, error: BaseException | None) -> None:
+    """Look at the end of a span: what a tool returned is no stranger in the conversation."""
+    try:
+        if isinstance(instance, BaseTool):
+            if isinstance(result, ToolOutput):
+                results.know(result.blocks)
+            elif error is not None:
+                results.know_text(str(error), "Encountered error: " + str(error))
+        elif isinstance(instance, BaseLLM | MultiModalLLM):
+            turn.done(id_)
+            _answer(result)
+    except BaseException as problem:
+        _unclear(problem)
+
+
+def heard(event: Any) -> None:
+    """Look at what a model answers, piece by piece where it streams."""
+    try:
+        if isinstance(event, LLMChatInProgressEvent | LLMChatEndEvent | LLMCompletionEndEvent):
+            _answer(event.response, whole=not isinstance(event, LLMChatInProgressEvent))
+    except BaseException as error:
+        _unclear(error)
+
+
+def _request(llm: Any, arguments: dict[str, Any]) -> None:
+    if not here():
+        return
+    turn.offered_by(arguments)
+    for kind, reason in model.request(llm, arguments):
+        mark(kind, reason)
+
+
+def _answer(response: Any, whole: bool = True) -> None:
+    if not isinstance(response, ChatResponse | CompletionResponse) or not here():
+        return
+    for reason in model.answer(response, whole):
+        mark("content", reason)
+    turn.judge(model.called(response))
+
+
+def _finds_tools(id_: str, instance: object, parent: str | None) -> bool:
+    """Tell whether a retriever runs to find the tools of an agent's turn.
+
+    What it finds are the harness's own tool objects; each is judged when it is called. It is known
+    by identity, and only where the agent's step itself began it (or it began itself again inside).
+    """
+    outer = _finding.get()
+    mine = (outer is not None and outer[0] == parent and outer[1] is instance) or (
+        steps.may_find_tools(instance, parent)
+    )
+    if mine:
+        _finding.set((id_, instance))
+    return mine
+
+
+def _unclear(error: BaseException) -> None:
+    mark("content", UNCLEAR + type(error).__name__, here())
