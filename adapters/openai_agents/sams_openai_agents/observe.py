@@ -1,0 +1,182 @@
+"""The detectors: at each event of a run, mark every session at work for what isn't vouched for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
+from weakref import WeakSet
+
+from agents import Agent, FunctionTool, ModelResponse, RunContextWrapper
+from agents.tool_context import ToolContext
+
+from sams_core import AgentSession
+from sams_core.errors import NoSession, SamsError
+from sams_core.govern import Governed, Governing, at_work, refuse_shadow
+from sams_openai_agents import inventory
+from sams_openai_agents.restored import (
+    Restored,
+    calls_of,
+    left_at_provider,
+    remember,
+    unfinished,
+)
+from sams_openai_agents.scan import CALLS, Finding, Known, field, scan_input, scan_output
+
+UNPLANNED = (
+    "a call that no governed run planned: resume a paused state with governed.run(agent, state)"
+)
+
+
+class Observing(Governed):
+    """What every block of this adapter has in common; nothing is attached to the process."""
+
+    word: ClassVar[str] = "openai-agents"
+
+    def attach(self) -> None:
+        """Do nothing: hooks come with each run."""
+
+    def detach(self) -> None:
+        """Do nothing."""
+
+
+class Watch:
+    """What the hooks and the input filter of one run share; nothing of it is a session's."""
+
+    def __init__(self, governed: Observing, given: Mapping[str, Any]) -> None:
+        self.governed = governed
+        self.restored = Restored(given)
+        self.begun = False
+        self.sent: str | None = None  # the context block that lies at the provider
+
+    def session(self, context: object) -> AgentSession:
+        """Return the session at work; a resolver is asked each time, so that no answer goes stale."""
+        return self.governed.session(context)
+
+    async def begin(self, wrapper: RunContextWrapper[Any], agent: Agent[Any]) -> None:
+        """Judge what the run goes on with, and refuse an agent that must not run."""
+        inventory.refuse(agent, self.governed.trusted)
+        blocks = blocks_of(self, wrapper.context)
+        if blocks:
+            items = await self.restored.items(wrapper)
+            mark(
+                blocks,
+                lambda block: self.restored.findings(
+                    items, agent, block.governed.trusted, block.session.family
+                ),
+            )
+        self.begun = True  # not before: another tool of a resumed turn must wait for this too
+
+
+_seen: WeakSet[ToolContext[Any]] = WeakSet()  # calls whose start a hook of ours heard
+
+
+def watch_of(wrapper: object) -> Watch | None:
+    """Return the watch whose filter is in the configuration of this run, nested runs included."""
+    config = getattr(wrapper, "run_config", None)
+    found = getattr(getattr(config, "call_model_input_filter", None), "watch", None)
+    return found if isinstance(found, Watch) else None
+
+
+def observed_run(ctx: ToolContext[Any]) -> Watch | None:
+    """Return the watch of the run that makes this call, if its hooks heard the call begin."""
+    return watch_of(ctx) if ctx in _seen else None
+
+
+def blocks_of(watch: Watch | None, context: object) -> list[Governing]:
+    """Return the blocks inside which a run is: those at work, and what its own `govern` names.
+
+    Raises `PermissionDenied` (rule `foreign-run`) for a reference inside another session's run.
+    """
+    blocks = at_work(Observing)
+    if watch is not None:
+        try:
+            session = watch.session(context)
+        except NoSession:
+            return blocks
+        if all(block.session.family is not session.family for block in blocks):
+            blocks.append(Governing(watch.governed, session))  # not entered: only marked through
+    return blocks
+
+
+def mark(blocks: list[Governing], findings: Callable[[Governing], Iterable[Finding]]) -> None:
+    """Mark each block's session; raises `SessionClosed` after all were tried."""
+    failed: SamsError | None = None
+    for block in blocks:
+        for found in dict.fromkeys(findings(block)):
+            try:
+                block.mark(found.kind, found.name)
+            except SamsError as error:
+                failed = error
+    if failed is not None:
+        raise failed
+
+
+def request(
+    wrapper: RunContextWrapper[Any],
+    agent: Agent[Any],
+    items: Iterable[object],
+    watch: Watch | None,
+) -> None:
+    """Mark for what is about to be sent to the model."""
+    items = list(items)
+
+    def findings(block: Governing) -> Iterable[Finding]:
+        judge = inventory.judge_names(inventory.reachable(agent), block.governed.trusted)
+        return scan_input(items, judge, calls_of(block.session.family))
+
+    blocks = blocks_of(watch, wrapper.context)
+    mark(blocks, findings)
+    if watch is not None:
+        unfinished(watch.restored.conversation)
+
+
+def answer(
+    wrapper: RunContextWrapper[Any],
+    agent: Agent[Any],
+    response: ModelResponse,
+    watch: Watch | None,
+) -> None:
+    """Mark for a whole answer of the model before any of its calls runs."""
+    output = list(response.output)
+
+    def findings(block: Governing) -> Iterable[Finding]:
+        judge = inventory.judge_names([agent], block.governed.trusted)
+        calls = calls_of(block.session.family)
+        for item in output:
+            if field(item, "type") in CALLS:
+                name, call_id = str(field(item, "name")), str(field(item, "call_id"))
+                before = calls.get(call_id)
+                why = judge(name) or (before.why if before is not None else None)
+                remember(calls, call_id, Known(name, why, response.response_id or ""))
+        return scan_output(output, judge)
+
+    blocks = blocks_of(watch, wrapper.context)
+    mark(blocks, findings)
+    for item in output if blocks or watch is not None else ():
+        if field(item, "type") in CALLS:
+            inventory.refuse_unlisted_memory(agent, str(field(item, "name")))
+    if watch is not None:
+        ids = (response.response_id, watch.restored.conversation)
+        left_at_provider(ids, [block.session.family for block in blocks], watch.sent or "")
+
+
+def tool_start(
+    wrapper: RunContextWrapper[Any], agent: Agent[Any], tool: Any, watch: Watch | None
+) -> None:
+    """Mark for a local tool that is about to run, by the very object that runs."""
+    ours = inventory.is_memory_tool(tool)
+    blocks = blocks_of(watch, wrapper.context)
+    if blocks or watch is not None:  # hooks that stayed on an agent are inert elsewhere
+        refuse_shadow(str(getattr(tool, "name", "")), ours)
+    call_id = wrapper.tool_call_id if isinstance(wrapper, ToolContext) else None
+
+    def findings(block: Governing) -> Iterable[Finding]:
+        if call_id is not None and call_id not in calls_of(block.session.family):
+            yield Finding("history", UNPLANNED)
+        found = None if ours else inventory.judge_tool(tool, block.governed.trusted)
+        if found is not None:
+            yield found
+
+    mark(blocks, findings)
+    if isinstance(wrapper, ToolContext) and isinstance(tool, FunctionTool):
+        _seen.add(wrapper)

@@ -1,0 +1,95 @@
+"""Tools, descriptions, prompts and resources of a real MCP server."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import Agent
+from agents.mcp import MCPServerStdio
+from agents.testing import function_call
+from sams_openai_agents import govern, memory_tools
+
+from sams_core import PermissionDenied
+
+pytestmark = pytest.mark.anyio
+SERVER = str(Path(__file__).with_name("server.py"))
+
+
+def connect(*words: str) -> MCPServerStdio:
+    return MCPServerStdio(
+        {"command": sys.executable, "args": [SERVER, *words]},
+        name="crm",
+        client_session_timeout_seconds=60,
+    )
+
+
+def agent(lab: Any, server: Any, *answers: Any) -> Agent[Any]:
+    return Agent(name="A", tools=memory_tools(), mcp_servers=[server], model=lab.script(*answers))
+
+
+@pytest.fixture(params=["run", "run_streamed"])
+def mode(lab: Any, request: pytest.FixtureRequest) -> Any:
+    lab.mode = request.param
+    return lab
+
+
+@pytest.mark.parametrize("tool", ["fetch", "boom", None])
+async def test_a_call_of_its_tool_or_its_descriptions_alone_mark(
+    mode: Any, tool: str | None
+) -> None:
+    calls = [[function_call(tool, {"url": "u"}, call_id="c1")]] if tool else []
+    async with connect() as server:
+        session = await mode.play(agent(mode, server, *calls, [mode.write()]))
+    assert [c.tainted for c in mode.changes()] == [True]
+    assert any("MCP server crm" in source.name for source in session.sources)
+
+
+async def test_a_server_that_the_harness_vouches_for_stays_clean(mode: Any) -> None:
+    call = function_call("fetch", {"url": "u"}, call_id="c1")
+    async with connect() as server:
+        session = await mode.play(agent(mode, server, [call, mode.write()]), trusted=(server,))
+    assert [c.tainted for c in mode.changes()] == [False], session.sources
+
+
+async def test_one_trusted_server_vouches_for_no_other(mode: Any) -> None:
+    call = function_call("fetch", {"url": "u"}, call_id="c1")
+    async with connect() as other, connect("lookup") as server:
+        both = agent(mode, server, [call], [mode.write()])
+        both.mcp_servers = [server, other]
+        session = await mode.play(both, trusted=(server,))
+    assert [c.tainted for c in mode.changes()] == [True]
+    assert any("fetch" in source.name for source in session.sources)
+
+
+async def test_its_tool_under_a_memory_tools_name_is_refused_before_it_runs(mode: Any) -> None:
+    async with connect("memory_write") as server:
+        alone = Agent(name="A", mcp_servers=[server], model=mode.script([mode.write()]))
+        with pytest.raises(PermissionDenied) as refused:
+            await mode.play(alone)
+        assert refused.value.rule == "shadowed-tool"
+        beside = agent(mode, server, [mode.write()])
+        await mode.play(beside, session=mode.session("s2"))
+    assert [c.tainted for c in mode.changes()] == [True]  # ours ran
+
+
+@pytest.mark.parametrize("what", ["prompt", "resource", "tools", "call"])
+async def test_a_wrapped_server_marks_for_what_the_app_reads_itself(lab: Any, what: str) -> None:
+    session = lab.session()
+    wrapped = session.tainting(connect(), "the CRM")
+    assert type(wrapped) is MCPServerStdio
+    with govern()(session):
+        async with wrapped:
+            assert not session.tainted
+            if what == "prompt":
+                read: Any = await wrapped.get_prompt("ask")
+            elif what == "resource":
+                read = await wrapped.read_resource("res://page")
+            elif what == "tools":
+                read = await wrapped.list_tools()
+            else:
+                read = await wrapped.call_tool("fetch", {"url": "u"})
+    assert "EVIL" in str(read) or what == "tools"
+    assert [(s.kind, s.name) for s in session.sources] == [("tool", "the CRM")]
