@@ -34,13 +34,19 @@ _GENERATOR = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 _SET_UP_BY = frozenset({"contextlib", "_pytest.fixtures"})
 
 
-def _here() -> tuple[int, int | None]:
+_thread = threading.local()
+
+
+def _here() -> tuple[int, object, object]:
+    """Return this thread and task. Numbers are used again, so the objects themselves are part of it."""
     asyncio = sys.modules.get("asyncio")  # where nobody has imported it there is no task
     try:
         task = asyncio.current_task() if asyncio is not None else None
     except RuntimeError:
         task = None
-    return threading.get_ident(), None if task is None else id(task)
+    if not hasattr(_thread, "itself"):
+        _thread.itself = object()
+    return threading.get_ident(), _thread.itself, task
 
 
 def _module(frame: FrameType | None) -> object:
@@ -68,7 +74,7 @@ class Activation:
         self.session, self.observer = session, observer
         self.alive = False
         self.frame: FrameType | None = None
-        self._entered: tuple[int, int | None] = (0, None)
+        self._entered: tuple[int, object, object] = (0, None, None)
         self._token: Token[Activation | None] | None = None
         self._outer: Activation | None = None
 
@@ -94,7 +100,7 @@ class Activation:
                 held.remove(self)
             if self.frame is not None and not held:
                 _held.pop(id(self.frame), None)
-        self.frame = None
+        self.frame, self._entered = None, (0, None, None)
         if self._token is not None and _ambient.get() is self:
             try:
                 _ambient.reset(self._token)
@@ -131,7 +137,7 @@ class Activation:
         if frame is None:
             return True
         if _here() == self._entered:
-            return _on_stack() is self
+            return _runs_here(frame)
         if frame.f_code.co_flags & inspect.CO_ASYNC_GENERATOR:
             return True
         return frame.f_back is not None  # a generator that waits for its consumer has no caller
@@ -148,6 +154,14 @@ _ambient: ContextVar[Activation | None] = ContextVar("sams_session", default=Non
 _live: weakref.WeakSet[Activation] = weakref.WeakSet()
 _held: dict[int, list[Activation]] = {}  # by the id of the frame that holds them
 _lock = ForkSafeLock()
+
+
+def _runs_here(wanted: FrameType) -> bool:
+    """Tell whether a frame is on this call stack."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame is not wanted:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _on_stack() -> Activation | None:

@@ -285,3 +285,39 @@ def test_a_tainting_call_without_a_session_is_refused_before_it_runs() -> None:
     with pytest.raises(NoSession):
         wrapped()
     assert ran == []
+
+
+def test_of_two_blocks_in_one_generator_both_run_there(
+    backend: Backend, session: AgentSession, open_clean: Open
+) -> None:
+    other = open_clean(backend, "other")
+
+    outer, inner = session.active(), other.active()
+
+    def nested() -> Iterator[tuple[bool, bool, object]]:
+        with outer, inner:
+            yield from within()
+
+    def within() -> Iterator[tuple[bool, bool, object]]:
+        yield outer.effective(), inner.effective(), current_session()
+
+    driven = nested()
+    assert next(driven) == (True, True, other)
+    assert (outer.effective(), inner.effective(), current_session()) == (False, False, None)
+    driven.close()
+
+
+def test_a_block_of_an_enclosing_generator_runs_inside_the_inner_one(
+    backend: Backend, session: AgentSession, open_clean: Open
+) -> None:
+    outer, inner = session.active(), open_clean(backend, "other").active()
+
+    def enclosing() -> Iterator[tuple[bool, bool]]:
+        with outer:
+            yield from list(enclosed())
+
+    def enclosed() -> Iterator[tuple[bool, bool]]:
+        with inner:
+            yield outer.effective(), inner.effective()
+
+    assert list(enclosing()) == [(True, True)]
