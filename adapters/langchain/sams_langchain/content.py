@@ -1,0 +1,177 @@
+"""The allow-list of what may go into a model and come out of it without marking the session.
+
+What isn't listed marks: uploads, hosted tools, citations, and types that don't exist yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.tools import BaseTool
+
+_TEXT = frozenset({"text", "input_text", "output_text"})
+# What a model says by itself, in the spellings of providers and of LangChain.
+_SAID = _TEXT | {
+    "function_call",
+    "input_json_delta",
+    "invalid_tool_call",
+    "reasoning",
+    "reasoning_content",
+    "redacted_thinking",
+    "refusal",
+    "thinking",
+    "tool_call",
+    "tool_call_chunk",
+    "tool_use",
+}
+_BESIDE = frozenset(
+    {
+        "__gemini_function_call_thought_signatures__",
+        "__openai_function_call_ids__",
+        "finish_reason",
+        "function_call",
+        "generation_id",
+        "is_search_required",
+        "model",
+        "parsed",
+        "reasoning",
+        "reasoning_content",
+        "reasoning_details",
+        "refusal",
+        "response_id",
+        "signature",
+        "stop_reason",
+        "thinking",
+        "token_count",
+        "tool_calls",
+        "usage",
+    }
+)
+# Parts of key names by which providers say that they read something, or are asked to.
+_READ = ("annotation", "citation", "grounding", "search", "server_tool", "source")
+_ASKED = (
+    *("cached_content", "connector", "conversation", "data_source", "document", "file_id"),
+    *("grounding", "knowledge", "mcp", "plugin", "previous_response", "retriev", "search"),
+    "vector_store",
+)
+_FORMS = ("format", "schema", "stop", "tool_choice")  # describe the answer, in the app's own words
+_RUN_BY_THE_APP = (
+    ("name", "input_schema"),
+    ("name", "parameters"),
+    ("title", "properties"),  # a bare JSON schema
+    ("function_declarations",),
+    ("toolSpec",),
+    ("cachePoint",),
+)
+_EXTRAS = frozenset(
+    {
+        "allowed_callers",
+        "cache_control",
+        "defer_loading",
+        "eager_input_streaming",
+        "input_examples",
+        "strict",
+    }
+)
+
+
+def foreign(message: BaseMessage) -> list[str]:
+    """Name what a message has that nobody vouched for; a tool's result is judged by its call."""
+    if isinstance(message, ToolMessage):
+        return []
+    if isinstance(message, AIMessage):
+        found = _blocks(message.content, _SAID)
+        found += [f"{key} beside an answer" for key in _beside(message.additional_kwargs)]
+        found += [f"{key} of an answer" for key in _keys(message.response_metadata, _READ)]
+        return found
+    if isinstance(message, HumanMessage | SystemMessage):
+        return _blocks(message.content, _TEXT)
+    return [f"a {type(message).__name__}"]
+
+
+def _beside(kwargs: Mapping[str, Any]) -> list[str]:
+    return [key for key, value in kwargs.items() if value and key not in _BESIDE]
+
+
+def _blocks(content: object, allowed: frozenset[str]) -> list[str]:
+    if isinstance(content, str):
+        return []
+    found = []
+    for block in content if isinstance(content, list) else [content]:
+        if isinstance(block, str):
+            continue
+        parts: Mapping[str, Any] = block if isinstance(block, Mapping) else {}
+        kind = parts.get("type")
+        if kind not in allowed:
+            found.append(f"{kind or 'unknown'} block")
+        elif _full(parts.get("annotations")) or _full(parts.get("citations")):
+            found.append("citations")
+    return found
+
+
+def _full(value: object) -> bool:
+    """Tell whether there is anything in it; zero uses of a hosted tool are nothing."""
+    if isinstance(value, Mapping):
+        return any(map(_full, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_full, value))
+    return bool(value)
+
+
+def _keys(data: object, parts: tuple[str, ...], depth: int = 4) -> list[str]:
+    """Return the keys, at any depth that providers use, that have such a part and a value."""
+    if isinstance(data, list | tuple):
+        return [key for each in data for key in _keys(each, parts, depth)]
+    if not isinstance(data, Mapping) or not depth:
+        return []
+    found = []
+    for key, value in data.items():
+        if isinstance(key, str) and any(part in key.lower() for part in parts):
+            found += [key] if _full(value) else []
+        else:
+            found += _keys(value, parts, depth - 1)
+    return found
+
+
+def offered(tools: object) -> list[str]:
+    """Name the tools of a request that a provider would run, or that can't be told."""
+    if not isinstance(tools, Iterable):
+        return [] if tools is None else ["unlistable tools"]
+    return [f"offered {told}" for each in tools if (told := _hosted(each))]
+
+
+def _hosted(tool: Any) -> str | None:
+    if isinstance(tool, BaseTool):
+        unknown = sorted(set(tool.extras or {}) - _EXTRAS) if getattr(tool, "extras", None) else []
+        return f"{tool.name} with {unknown[0]}" if unknown else None
+    if callable(tool):
+        return None  # a function or a schema, run by the app
+    if not isinstance(tool, Mapping):
+        return "an unknown kind of tool"
+    kind = tool.get("type")
+    if kind in ("function", "custom") and not tool.keys().isdisjoint(("function", "name")):
+        return None
+    if kind is None and any(set(form) <= set(tool) for form in _RUN_BY_THE_APP):
+        return None
+    return f"hosted {kind or next(iter(tool), 'tool')}"
+
+
+def asked(params: object) -> list[str]:
+    """Name what a request's parameters ask a provider to read by itself."""
+    if not isinstance(params, Mapping):
+        return []
+    rest = {
+        key: value
+        for key, value in params.items()
+        if key not in ("tools", "functions") and not any(form in str(key) for form in _FORMS)
+    }
+    return offered(params.get("tools")) + [f"asked for {key}" for key in _keys(rest, _ASKED)]
+
+
+def described_elsewhere(tool: object) -> bool:
+    """Tell whether an MCP server chose a tool's description, which the model reads when it's offered."""
+    halves = (getattr(tool, "func", None), getattr(tool, "coroutine", None))
+    modules = [getattr(half, "__module__", None) or "" for half in halves if half is not None]
+    return any(m.startswith(("langchain_mcp_adapters", "langchain.mcp")) for m in modules)

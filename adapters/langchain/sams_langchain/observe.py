@@ -1,0 +1,152 @@
+"""The handler that LangChain asks for at each run inside a block, and what it marks.
+
+It comes by a configure hook, which reaches every public way to run a tool, retriever or model, also
+where the app passes callbacks of its own. It is synchronous, inline and may raise: only such a
+handler vetoes in sync and async runs alike.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, TypeVar, cast
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import LLMResult
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.tools import BaseTool
+from langchain_core.tracers.context import register_configure_hook
+
+from sams_core.govern import Governing, refuse_shadow
+from sams_langchain import history
+from sams_langchain.content import asked, foreign
+from sams_langchain.govern import begin, blocks, mark
+from sams_langchain.tools import is_memory_tool
+
+T = TypeVar("T")
+
+
+class Observer(BaseCallbackHandler):
+    """Marks for one block, and for every block that encloses it."""
+
+    raise_error = True
+    run_inline = True
+
+    def __init__(self, block: Governing) -> None:
+        self._block = weakref.ref(block)
+
+    def __deepcopy__(self, memo: object) -> Observer:
+        return self  # a copy would mark nobody
+
+    def __copy__(self) -> Observer:
+        return self
+
+    @property
+    def block(self) -> Governing | None:
+        """The block in which the run began, while it lasts."""
+        found = self._block()
+        return found if found is not None and found.alive else None
+
+    def on_tool_start(self, serialized: Any, input_str: str, **more: Any) -> None:
+        """Mark before the tool's body runs, unless it is trusted or a memory tool."""
+        where = blocks(self.block)
+        tool = _caller(BaseTool)
+        name = tool.name if tool is not None else str((serialized or {}).get("name") or "tool")
+        refuse_shadow(name, is_memory_tool(tool))
+        if where and not is_memory_tool(tool):
+            begin(where, name, tool)
+        for block in where:
+            history.remember(block.session.family, call_id=more.get("tool_call_id"))
+
+    def on_retriever_start(self, serialized: Any, query: str, **more: Any) -> None:
+        """Mark before anything is retrieved, unless the retriever is trusted."""
+        retriever = _caller(BaseRetriever)
+        name = (
+            retriever.get_name() if retriever is not None else str(more.get("name") or "retriever")
+        )
+        begin(blocks(self.block), name, retriever, "retriever")
+
+    def on_chat_model_start(self, serialized: Any, messages: Any, **more: Any) -> None:
+        """Mark before a request is sent that holds or asks for what nobody vouched for."""
+        where = blocks(self.block)
+        if not where:
+            return
+        sent = [message for batch in messages for message in batch]
+        for told in dict.fromkeys(
+            [*asked(more.get("invocation_params")), *(told for m in sent for told in foreign(m))]
+        ):
+            mark(where, "content", told)
+        for block in where:
+            if history.strange(block.session.family, sent):
+                mark([block], "history", history.FOREIGN)
+
+    def on_llm_new_token(self, token: Any, *, chunk: Any = None, **more: Any) -> None:
+        """Mark as soon as a stream shows that the provider read something."""
+        message = getattr(chunk, "message", None)
+        if isinstance(message, BaseMessage):
+            self._answered([message])
+
+    def on_llm_end(self, response: LLMResult, **more: Any) -> None:
+        """Mark for what an answer was made from, and know it as the family's own."""
+        said = [getattr(each, "message", None) for row in response.generations for each in row]
+        messages = [message for message in said if isinstance(message, BaseMessage)]
+        self._answered(messages)
+        for block in blocks(self.block):
+            history.remember(block.session.family, messages)
+
+    def _answered(self, messages: list[BaseMessage]) -> None:
+        told = [told for message in messages for told in foreign(message)]
+        if told:
+            where = blocks(self.block)
+            for each in dict.fromkeys(told):
+                mark(where, "content", each)
+
+
+def _caller(kind: Callable[..., T]) -> T | None:
+    """Return the tool or retriever whose run reports its start: handlers are told only its name.
+
+    That is whoever called the callback manager, in sync and inline async runs alike. If it can't be
+    found nobody is trusted.
+    """
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__") in (
+        __name__,
+        "langchain_core.callbacks.manager",
+    ):
+        frame = frame.f_back
+    found = frame.f_locals.get("self")
+    return found if isinstance(found, cast("type[T]", kind)) else None
+
+
+class _Slot:
+    """Stands where LangChain expects a context variable, and looks up which block is at work."""
+
+    attached = registered = False
+
+    def get(self) -> Observer | None:
+        found = blocks() if self.attached else []
+        return _observer(found[0]) if found else None
+
+
+_slot = _Slot()
+_observers: weakref.WeakKeyDictionary[Governing, Observer] = weakref.WeakKeyDictionary()
+
+
+def _observer(block: Governing) -> Observer:
+    return _observers.setdefault(block, Observer(block))  # one a block: LangChain compares identity
+
+
+def attach() -> None:
+    """Give out handlers from now on."""
+    if not _slot.registered:  # LangChain has no way to take a hook back; it is inert when detached
+        register_configure_hook(cast("ContextVar[Any]", _slot), inheritable=True)
+        _slot.registered = True
+    _slot.attached = True
+
+
+def detach() -> None:
+    """Give out no handler any more."""
+    _slot.attached = False

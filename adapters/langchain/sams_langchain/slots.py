@@ -1,0 +1,237 @@
+"""`SamsMiddleware`: govern an agent of `create_agent` by one line in its list of middleware."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Iterable
+from types import FrameType
+from typing import Annotated, Any, NotRequired
+from uuid import uuid4
+
+from langchain.agents.middleware import AgentMiddleware, AgentState
+from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import BaseTool
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.runtime import Runtime
+from langgraph.types import Command
+
+from sams_core.ambient import off_loop
+from sams_core.errors import NoSession, PermissionDenied, SamsError, StoreFailed
+from sams_core.govern import Bound, refuse_shadow
+from sams_core.session import AgentSession
+from sams_core.tools import TOOL_NAMES, refusal
+from sams_langchain import history
+from sams_langchain.content import asked, described_elsewhere, foreign, offered
+from sams_langchain.govern import Govern, blocks, mark, rejoined, trusted
+from sams_langchain.tools import is_memory_tool, memory_tools, plain_runtime, refused
+from sams_langchain.turns import judge
+
+_BUILDERS = ("langchain", "langgraph", "deepagents")
+Answer = Callable[[ModelRequest[Any]], ModelResponse[Any]]
+AnswerLater = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+
+
+def _newest(before: list[str], after: list[str]) -> list[str]:
+    return after  # agents that run side by side may both write; either is about itself
+
+
+class SamsState(AgentState[Any]):
+    """The graph's state with a pointer: whose conversation it is, up to which message."""
+
+    sams_history: NotRequired[Annotated[list[str], _newest]]
+
+
+class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
+    """Give an agent governed memory: the four tools, the context block, and marks.
+
+    `session_or_resolver` is the session, or a callable that returns it from LangGraph's `Runtime`
+    (called several times a run, from authenticated state only); without it the session of the block
+    around the run is used. `trusted` lists tool objects, or the functions that tools are made of, all
+    of whose results insiders wrote; the agent's own list of tools is refused (`PermissionDenied`, rule
+    `trusts-everything`). Put it first in the list of middleware: what runs outside of it is observed
+    only inside a `with governed(session):` block. One instance serves many sessions at once.
+
+    A refusal reaches the model as the call's result and the run goes on. A mark that can't be recorded
+    stops what would have been read: the call is refused, or the model isn't asked (`SessionClosed`).
+    """
+
+    state_schema = SamsState
+
+    def __init__(
+        self, session_or_resolver: Bound = None, *, trusted: Iterable[object] = ()
+    ) -> None:
+        super().__init__()
+        self.governed = Govern(session_or_resolver, trusted=trusted)
+        self._tools = memory_tools()
+
+    @property
+    def tools(self) -> list[BaseTool]:  # type: ignore[override]
+        """The four memory tools; read when an agent is built, so its list of tools is checked here."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if str(frame.f_globals.get("__name__")).partition(".")[0] in _BUILDERS:
+                for each in frame.f_locals.values():
+                    if each is self.governed.given and isinstance(each, list):
+                        raise PermissionDenied(
+                            "trusted is the agent's own list of tools: name the trusted ones "
+                            "one by one",
+                            rule="trusts-everything",
+                        )
+            frame = frame.f_back
+        return list(self._tools)
+
+    # Before the run. A resume doesn't come by here, so nothing else relies on it.
+
+    def before_agent(self, state: SamsState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Judge the conversation that the run begins with."""
+        with rejoined():
+            session = self._session(runtime)
+            if session is None:
+                return None
+            messages = list(state.get("messages", ()))
+            with self.governed(session):
+                _judge_history(session, messages, state)
+            return {history.STATE: history.pointer(session, messages)}
+
+    async def abefore_agent(self, state: SamsState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Judge the conversation that the run begins with."""
+        return self.before_agent(state, runtime)
+
+    # Around the model.
+
+    def wrap_model_call(self, request: ModelRequest[Any], handler: Answer) -> Any:
+        """Mark for what is sent, add the context block, and judge the answer's calls together."""
+        with rejoined():
+            session = self._session(request.runtime)
+            if session is None:
+                return handler(request)
+            with self.governed(session):
+                self._before(session, request)
+                response = handler(_with_block(request, _block(session)))
+                return self._after(session, request, response)
+
+    async def awrap_model_call(self, request: ModelRequest[Any], handler: AnswerLater) -> Any:
+        """Do the same in an async run."""
+        with rejoined():
+            session = self._session(request.runtime)
+            if session is None:
+                return await handler(request)
+            with self.governed(session):
+                self._before(session, request)
+                block = await off_loop(session.backend, lambda: _block(session))
+                response = await handler(_with_block(request, block))
+                return self._after(session, request, response)
+
+    def _before(self, session: AgentSession, request: ModelRequest[Any]) -> None:
+        _judge_history(session, request.messages, request.state)
+        told = offered(request.tools) + asked(request.model_settings)
+        told += [each for message in request.messages for each in foreign(message)]
+        for tool in request.tools:
+            if described_elsewhere(tool) and not trusted(blocks(), tool):
+                told.append(f"{getattr(tool, 'name', '')}, described by its server")
+        for each in dict.fromkeys(told):
+            mark(blocks(), "content", each)
+
+    def _after(
+        self, session: AgentSession, request: ModelRequest[Any], response: ModelResponse[Any]
+    ) -> ExtendedModelResponse[Any]:
+        said = list(response.result)
+        for told in dict.fromkeys(each for message in said for each in foreign(message)):
+            mark(blocks(), "content", told)
+        for place, message in enumerate(said):
+            if message.id is None:
+                message.id = str(uuid4())  # so that the pointer can name it
+            if isinstance(message, AIMessage):
+                judge(blocks(), said, place, request.tools)
+        history.remember(session.family, said)
+        update = {history.STATE: history.pointer(session, [*request.messages, *said])}
+        return ExtendedModelResponse(response, Command(update=update))
+
+    # Around each tool.
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:
+        """Judge the whole turn before the call runs, in the session's block; refuse as a result."""
+        try:
+            with rejoined():
+                session = self._for_call(request)
+                if session is None:
+                    return handler(request)
+                with self.governed(session):
+                    self._judge(session, request)
+                    return handler(request)
+        except SamsError as error:
+            return _refusal(request, error)
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[..., Awaitable[Any]]
+    ) -> Any:
+        """Do the same in an async run."""
+        try:
+            with rejoined():
+                session = self._for_call(request)
+                if session is None:
+                    return await handler(request)
+                with self.governed(session):
+                    self._judge(session, request)
+                    return await handler(request)
+        except SamsError as error:
+            return _refusal(request, error)
+
+    def _judge(self, session: AgentSession, request: ToolCallRequest) -> None:
+        call_id = request.tool_call["id"]
+        refuse_shadow(request.tool_call["name"], is_memory_tool(request.tool))
+        messages = history.messages_of(request.state, call_id)
+        _judge_history(session, messages, request.state)
+        place = history.turn(messages, call_id)
+        if place is not None:
+            judge(blocks(), messages, place, getattr(request.runtime, "tools", ()))
+        history.remember(session.family, call_id=call_id)
+
+    # Whose run this is.
+
+    def _for_call(self, request: ToolCallRequest) -> AgentSession | None:
+        """Return the session; None for a tool of the app's own where nobody can be marked any more."""
+        try:
+            return self.governed.session(plain_runtime(request.runtime))
+        except SamsError as error:
+            if request.tool_call["name"] in TOOL_NAMES or error.rule not in _UNGOVERNED:
+                raise
+            return None
+
+    def _session(self, runtime: Runtime[Any]) -> AgentSession | None:
+        try:
+            return self.governed.session(runtime)
+        except SamsError as error:
+            if error.rule not in _UNGOVERNED:
+                raise
+            return None
+
+
+# Without a session there is no memory to protect; inside another family's run both are marked by now.
+_UNGOVERNED = (NoSession.rule, "foreign-run")
+
+
+def _judge_history(session: AgentSession, messages: list[Any], state: Any) -> None:
+    said = state.get(history.STATE) if isinstance(state, dict) else None
+    if not history.own(session, messages, said):
+        mark(blocks(), "history", history.FOREIGN)
+
+
+def _block(session: AgentSession) -> str:
+    try:
+        return session.context_block()
+    except (
+        StoreFailed
+    ):  # a full disk keeps the first render from being recorded; the run can do without
+        return ""
+
+
+def _with_block(request: ModelRequest[Any], block: str) -> ModelRequest[Any]:
+    """Put the block before the conversation, in the user's place: data, never instructions."""
+    messages = [HumanMessage(block), *request.messages] if block else []
+    return request.override(messages=messages) if messages else request
+
+
+def _refusal(request: ToolCallRequest, error: SamsError) -> Any:
+    return refused(request.tool_call["name"], request.tool_call["id"], refusal(error))

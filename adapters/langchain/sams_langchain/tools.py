@@ -1,0 +1,162 @@
+"""The four memory tools as native tools: strict schemas, and arguments as the model sent them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Annotated, Any
+
+from langchain_core.messages import ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool, BaseToolkit, InjectedToolArg
+from langgraph.prebuilt import ToolRuntime
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, ConfigDict, Field
+
+from sams_core.errors import SamsError
+from sams_core.govern import Bound, acall_memory, call_memory
+from sams_core.session import AgentSession
+from sams_core.tools import refusal, schemas
+from sams_langchain import history
+from sams_langchain.govern import Govern, blocks, rejoined
+from sams_langchain.turns import judge
+
+
+class _Call(BaseModel):
+    """What LangGraph's `ToolNode` reads to know that it is to inject its runtime."""
+
+    model_config = ConfigDict(extra="allow")
+
+    runtime: Annotated[Any, InjectedToolArg] = None
+
+
+class MemoryTool(BaseTool):
+    """One of the four tools; it acts for the ambient session, or for the one it is bound to.
+
+    Arguments reach the core unvalidated. A refusal is a result: a `ToolMessage` with status "error".
+    """
+
+    bound: Any = Field(default=None, exclude=True, repr=False)
+
+    def get_input_schema(self, config: RunnableConfig | None = None) -> type[BaseModel]:
+        """Return a schema that takes anything: the core validates."""
+        return _Call
+
+    def _to_args_and_kwargs(
+        self, tool_input: str | dict[str, Any], tool_call_id: str | None
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        runtime = None
+        if isinstance(tool_input, dict):
+            runtime = tool_input.get("runtime")
+            if isinstance(runtime, ToolRuntime):  # a model can't make one
+                tool_input = {k: v for k, v in tool_input.items() if k != "runtime"}
+            else:
+                runtime = None
+        return (), {"arguments": tool_input, "call_id": tool_call_id, "runtime": runtime}
+
+    def _run(
+        self,
+        arguments: Mapping[str, Any] | str,
+        call_id: str | None,
+        runtime: Any,
+        config: RunnableConfig,
+    ) -> Any:
+        with rejoined():
+            try:
+                unique = _judged(call_id, runtime)
+            except SamsError as error:
+                return self._answer(refusal(error), call_id)
+            answer = call_memory(
+                self.name, arguments, unique, lambda: self._session(runtime, config)
+            )
+        return self._answer(answer, call_id)
+
+    async def _arun(
+        self,
+        arguments: Mapping[str, Any] | str,
+        call_id: str | None,
+        runtime: Any,
+        config: RunnableConfig,
+    ) -> Any:
+        with rejoined():
+            try:
+                unique = _judged(call_id, runtime)
+            except SamsError as error:
+                return self._answer(refusal(error), call_id)
+            answer = await acall_memory(
+                self.name, arguments, unique, lambda: self._session(runtime, config)
+            )
+        return self._answer(answer, call_id)
+
+    def _session(self, runtime: Any, config: RunnableConfig) -> AgentSession:
+        governed = self.bound if isinstance(self.bound, Govern) else Govern()
+        return governed.session(plain_runtime(runtime) if runtime is not None else config)
+
+    def _answer(self, answer: str, call_id: str | None) -> Any:
+        return refused(self.name, call_id, answer) if "error" in json.loads(answer) else answer
+
+
+def is_memory_tool(tool: object) -> bool:
+    """Tell whether it is ours, by type: a subclass could do anything."""
+    return type(tool) is MemoryTool
+
+
+def refused(name: str, call_id: str | None, answer: str) -> Any:
+    """Return a refusal in the form in which a tool's result reaches the model."""
+    if call_id is None:
+        return answer
+    return ToolMessage(answer, tool_call_id=call_id, name=name, status="error")
+
+
+def plain_runtime(runtime: Any) -> Any:
+    """Return what a resolver may see: a node's `Runtime`, without a call's state and arguments."""
+    names = [field.name for field in fields(Runtime) if hasattr(runtime, field.name)]
+    return Runtime(**{name: getattr(runtime, name) for name in names})
+
+
+def _judged(call_id: str | None, runtime: Any) -> str | None:
+    """Judge the turn that this call is part of, and return an id that no other turn repeats."""
+    if runtime is None or call_id is None:
+        return call_id
+    messages = history.messages_of(runtime.state, call_id)
+    place = history.turn(messages, call_id)
+    if place is None:
+        return call_id
+    judge(blocks(), messages, place, getattr(runtime, "tools", ()))
+    return f"{call_id} {messages[place].id or place}"
+
+
+def memory_tools(governed: Govern | None = None) -> list[BaseTool]:
+    """Return the four tools; one list serves every session.
+
+    Each call acts for the session whose block is at work. Without one it is refused (`no-session`).
+    """
+    return [
+        MemoryTool(
+            name=schema["name"],
+            description=schema["description"],
+            args_schema=schema["input_schema"],
+            bound=governed,
+        )
+        for schema in schemas()
+    ]
+
+
+class SamsToolkit(BaseToolkit):
+    """The four tools as a toolkit, bound to a session, to a resolver, or to neither.
+
+    A resolver is called with LangGraph's `Runtime` inside a `ToolNode`, else with the run's config. A
+    call inside another family's run marks both families and is refused (`foreign-run`).
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    governed: Any = Field(exclude=True, repr=False)
+
+    def __init__(self, session_or_resolver: Bound = None, /) -> None:
+        super().__init__(governed=Govern(session_or_resolver))  # type: ignore[call-arg]
+
+    def get_tools(self) -> list[BaseTool]:
+        """Return `memory_index`, `memory_read`, `memory_search` and `memory_write`."""
+        return memory_tools(self.governed)

@@ -1,0 +1,212 @@
+"""`session.tainting(x)` for LangChain's objects: the same thing, which marks at the start of a call."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import pickle
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+from langchain_core.document_loaders import BaseLoader
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_core.tools import BaseTool, StructuredTool, Tool, create_retriever_tool, tool
+from langchain_core.vectorstores import VectorStore
+
+from sams_core import AgentSession, NoSession, PermissionDenied, tainting
+
+
+@tool
+def fetch(query: str) -> str:
+    """Fetch a page."""
+    return f"got {query}"
+
+
+@tool
+async def afetch(query: str) -> str:
+    """Fetch a page."""
+    return f"got {query}"
+
+
+class Own(BaseTool):
+    """A tool of its own class."""
+
+    name: str = "own"
+    description: str = "Own."
+    prefix: str = "got"
+
+    def _run(self, query: str) -> str:
+        return f"{self.prefix} {query}"
+
+
+class Docs(BaseRetriever):
+    """Documents."""
+
+    k: int = 1
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        return [Document(query)] * self.k
+
+
+class Pages(BaseLoader):
+    """A loader."""
+
+    def lazy_load(self) -> Iterator[Document]:
+        yield Document("page")
+
+    async def alazy_load(self) -> AsyncIterator[Document]:
+        yield Document("page")
+
+
+class Shelf(VectorStore):
+    """A vector store without vectors."""
+
+    @classmethod
+    def from_texts(cls, texts: Any, embedding: Any, metadatas: Any = None, **more: Any) -> Shelf:
+        return cls()
+
+    def get_by_ids(self, ids: Any, /) -> list[Document]:
+        return [Document("page")]
+
+    def similarity_search(self, query: str, k: int = 4, **more: Any) -> list[Document]:
+        return [Document("page")]
+
+    def similarity_search_with_score(self, *args: Any, **more: Any) -> list[Any]:
+        return [(Document("page"), 1.0)]
+
+    def max_marginal_relevance_search(self, query: str, **more: Any) -> list[Document]:  # type: ignore[override]
+        return [Document("page")]
+
+
+store = Shelf
+
+
+Q = {"query": "q"}
+simple = Tool(name="t", func=lambda q: q, description="d")
+WAYS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "tool": (lambda: fetch, lambda x: x.invoke(Q)),
+    "tool, its function": (lambda: fetch, lambda x: x.func("q")),
+    "tool, async": (lambda: fetch, lambda x: asyncio.run(x.ainvoke(Q))),
+    "async tool": (lambda: afetch, lambda x: asyncio.run(x.ainvoke(Q))),
+    "async tool, its coroutine": (lambda: afetch, lambda x: asyncio.run(x.coroutine("q"))),
+    "simple tool": (lambda: simple, lambda x: x.invoke("q")),
+    "tool of its own class": (Own, lambda x: x.invoke(Q)),
+    "tool of its own class, async": (Own, lambda x: asyncio.run(x.ainvoke(Q))),
+    "retriever": (Docs, lambda x: x.invoke("q")),
+    "retriever, async": (Docs, lambda x: asyncio.run(x.ainvoke("q"))),
+    "retriever, batch": (Docs, lambda x: x.batch(["q", "r"])),
+    "retriever, callbacks=[]": (Docs, lambda x: x.invoke("q", {"callbacks": []})),
+    "retriever's tool": (
+        lambda: create_retriever_tool(Docs(), "kb", "d"),
+        lambda x: x.invoke(Q),
+    ),
+    "vector store": (store, lambda x: x.similarity_search("q")),
+    "vector store, scores": (store, lambda x: x.similarity_search_with_score("q")),
+    "vector store, async": (store, lambda x: asyncio.run(x.asimilarity_search("q"))),
+    "vector store, mmr": (store, lambda x: x.max_marginal_relevance_search("q", k=1)),
+    "vector store, by id": (store, lambda x: x.get_by_ids(["1"])),
+    "vector store, search": (store, lambda x: x.search("q", "similarity")),
+    "vector store's retriever": (store, lambda x: x.as_retriever().invoke("q")),
+    "loader": (Pages, lambda x: x.load()),
+    "loader, lazily": (Pages, lambda x: list(x.lazy_load())),
+    "loader, async": (Pages, lambda x: asyncio.run(x.aload())),
+}
+
+
+@pytest.mark.parametrize(("make", "use"), WAYS.values(), ids=WAYS.keys())
+def test_what_is_wrapped_marks_and_is_still_what_it_was(
+    make: Callable[[], Any], use: Callable[[Any], Any], open_session: Any
+) -> None:
+    session, other = open_session("s1"), open_session("s2")
+    plain = make()
+    wrapped = session.tainting(plain)
+    assert isinstance(wrapped, type(plain)) and type(wrapped).__name__ == type(plain).__name__
+    assert not session.tainted
+    expected = use(plain)
+    assert not session.tainted
+    assert use(wrapped) == expected
+    assert session.tainted
+    with other.active(), pytest.raises(PermissionDenied):
+        use(wrapped)
+    assert other.tainted
+
+
+def _configured(x: Any) -> Any:
+    return x.configurable_fields(k=ConfigurableField("k")).with_config(configurable={"k": 2})
+
+
+COPIES: dict[str, tuple[Callable[[], Any], Callable[[Any], Any], Any]] = {
+    "a tool, copied": (lambda: fetch, lambda x: x.model_copy(update={"name": "n"}), Q),
+    "a tool, deep-copied": (lambda: fetch, copy.deepcopy, Q),
+    "a tool, bound": (lambda: fetch, lambda x: x.bind(), Q),
+    "a tool of its own class, copied": (
+        Own,
+        lambda x: x.model_copy(update={"prefix": "p"}),
+        Q,
+    ),
+    "a tool of its own class, deep-copied": (Own, copy.deepcopy, Q),
+    "a tool of its own class, configured": (
+        Own,
+        lambda x: x.configurable_fields(prefix=ConfigurableField("p")).with_config(
+            configurable={"p": "now"}
+        ),
+        Q,
+    ),
+    "a retriever, copied": (Docs, lambda x: x.model_copy(update={"k": 2}), "q"),
+    "a retriever, deep-copied": (Docs, copy.deepcopy, "q"),
+    "a retriever, bound": (Docs, lambda x: x.bind(), "q"),
+    "a retriever, configured": (Docs, _configured, "q"),
+    "a retriever, with retry": (Docs, lambda x: x.with_retry(), "q"),
+    "a store's retriever, copied": (
+        store,
+        lambda x: x.as_retriever().model_copy(update={"search_kwargs": {"k": 1}}),
+        "q",
+    ),
+    "a store, copied": (store, lambda x: copy.copy(x).as_retriever(), "q"),
+}
+
+
+@pytest.mark.parametrize(("make", "copied", "given"), COPIES.values(), ids=COPIES.keys())
+def test_a_copy_marks_too(
+    make: Callable[[], Any], copied: Callable[[Any], Any], given: Any, session: AgentSession
+) -> None:
+    made = copied(session.tainting(make()))
+    assert not session.tainted
+    made.invoke(given)
+    assert session.tainted
+
+
+@pytest.mark.parametrize("make", [lambda: fetch, Own, Docs, store, Pages])
+def test_what_is_wrapped_for_whichever_session_needs_one(make: Callable[[], Any]) -> None:
+    wrapped = tainting(make())
+    with pytest.raises(NoSession):
+        if isinstance(wrapped, BaseRetriever):
+            wrapped.invoke("q")
+        elif isinstance(wrapped, BaseTool):
+            wrapped.invoke(Q)
+        else:
+            wrapped.load() if isinstance(wrapped, Pages) else wrapped.search("q", "similarity")
+
+
+@pytest.mark.parametrize("make", [Own, Docs, Pages])
+def test_what_is_wrapped_stays_in_its_process(
+    make: Callable[[], Any], session: AgentSession
+) -> None:
+    with pytest.raises((TypeError, pickle.PicklingError, AttributeError)):
+        pickle.dumps(session.tainting(make()))
+
+
+def test_anything_else_is_a_type_error_that_says_what_to_do(session: AgentSession) -> None:
+    with pytest.raises(TypeError, match="mark_tainted"):
+        session.tainting(RunnableLambda(lambda x: x))
+
+
+def test_the_reason_is_the_mark(session: AgentSession, told: Any) -> None:
+    wrapped: StructuredTool = session.tainting(fetch, "the crm")  # type: ignore[assignment]
+    wrapped.invoke(Q)
+    session.tainting(Docs(), "the wiki").invoke("q")
+    session.tainting(Pages()).load()
+    assert told(session) == ["tool the crm", "retriever the wiki", "tool Pages"]
