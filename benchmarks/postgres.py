@@ -33,9 +33,9 @@ from typing import Any, Protocol
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from sams_conformance.postgres_server import ADDRESS, Database, Server
 from stores import SCOPE, WORDS, Text, queries, text
 
+from sams_conformance.postgres_server import ADDRESS, Database, Server
 from sams_core import AgentSession, Owner
 from sams_core.backends.postgres import PostgresBackend
 from sams_core.backends.postgres.words import asked, indexed
@@ -351,21 +351,24 @@ INSERT INTO sams.versions (container, path, version, status, labelled, handle, b
 INSERT INTO sams.texts SELECT t.container, t.path || '/c' || n, t.version, t.description, t.content
   FROM sams.texts t JOIN sams.versions v USING (container, path, version),
     generate_series(1, {copies}) n WHERE v.status = 'active' AND t.path LIKE 'e/%';
-INSERT INTO sams.lookup (container, scope, path, labelled, length, counts)
-  SELECT container, scope, path || '/c' || n, labelled, length, counts
-  FROM sams.lookup, generate_series(1, {copies}) n WHERE path LIKE 'e/%';
+INSERT INTO sams.lookup (container, scope, path, labelled, length, counts, seq)
+  SELECT l.container, scope, path || '/c' || n, labelled, length, counts, seq + n * newest
+  FROM sams.lookup l JOIN sams.partitions p USING (container, scope, labelled),
+    generate_series(1, {copies}) n WHERE path LIKE 'e/%';
+UPDATE sams.partitions p SET texts = x.texts, terms = x.terms, newest = x.newest FROM (
+  SELECT container, scope, labelled, count(*) AS texts, sum(length) AS terms, max(seq) AS newest
+  FROM sams.lookup GROUP BY 1, 2, 3) x
+  WHERE (p.container, p.scope, p.labelled) = (x.container, x.scope, x.labelled);
 """
 
 
 def questions(size: int) -> dict[str, str]:
     """Return words that few, some and most of the entries have, or a word that begins alike."""
-    entries = Counter(
-        term for n in range(size) for term in indexed(SCOPE, SCOPE, False, *text(n)).counts
-    )
+    entries = Counter(term for n in range(size) for term in indexed(*text(n)).counts)
     hits = {
         word: max(entries[term] for term in found["terms"])
         for word in WORDS
-        if (found := asked(SCOPE, SCOPE, False, word)) is not None
+        if (found := asked(word)) is not None
     }
     return {
         f"of {share:.1%} of them": min(hits, key=lambda word: abs(hits[word] - share * size))

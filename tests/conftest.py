@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sams_conformance.postgres_server import Database
 
+from sams_conformance.postgres_server import Database
 from sams_core import AgentSession, Backend, Limits, MemoryBackend, Owner, SQLiteBackend
 
 Open = Callable[..., AgentSession]

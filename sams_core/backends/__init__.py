@@ -38,9 +38,7 @@ def open_backend(url: str, policy: TextPolicy | None = None) -> Backend:
     if scheme in ("postgresql", "postgres"):
         from sams_core.backends.postgres import PostgresBackend
 
-        backend = PostgresBackend(url)
-        setattr(backend, "policy", policy)  # noqa: B010 - carried for the layers above
-        return backend
+        return PostgresBackend(url, policy=policy)
     raise InvalidArguments(
         "backend url: sqlite:<directory>, postgresql://... or memory:", rule="url"
     )

@@ -9,9 +9,9 @@ from functools import cache
 from typing import Any
 
 import pytest
+
 from sams_conformance import Deployment, run
 from sams_conformance.factories import Simple, memory, simple
-
 from sams_core import MemoryBackend
 from sams_core.backend import Standing
 from sams_core.records import Change, Entry, Source

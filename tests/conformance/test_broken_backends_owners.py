@@ -9,9 +9,9 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+
 from sams_conformance import run
 from sams_conformance.factories import memory, simple
-
 from sams_core import MemoryBackend
 from sams_core.backend import Row
 from sams_core.backends import stamp

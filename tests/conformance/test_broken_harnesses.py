@@ -10,9 +10,9 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+
 from sams_conformance import run
 from sams_conformance.factories import memory, simple
-
 from sams_core import AgentSession, DreamerSession, MemoryBackend, Owner, records, review
 from sams_core.backend import Standing
 from sams_core.records import Change, Entry

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
 from sams_conformance import run
 from sams_conformance.runner import Case, collect
 

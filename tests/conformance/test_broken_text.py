@@ -11,9 +11,9 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+
 from sams_conformance import run
 from sams_conformance.factories import memory, simple
-
 from sams_core import AgentSession, DreamerSession, MemoryBackend, Owner, review
 from sams_core.backends import stamp
 from sams_core.errors import InvalidArguments

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from sams_conformance.driver import Factory
 from sams_conformance.factories import memory, postgres, sqlite
 from sams_conformance.runner import Case, collect, subject

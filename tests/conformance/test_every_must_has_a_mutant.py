@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
 from sams_conformance.ids import TITLES
 
 STANDARD = Path(__file__).parents[2] / "STANDARD.md"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from sams_conformance.a.play import Stage
 from sams_conformance.a.runner import driver_name
 from sams_conformance.a.scenario import DONE, Agent, Expect, Run, Scenario, Tool, say, use
@@ -18,6 +19,7 @@ TURNS = tuple(
 )
 
 
+@pytest.mark.filterwarnings("ignore")  # of the frameworks about themselves
 @pytest.mark.parametrize("word", WORDS)
 def test_a_source_is_recorded_once_however_often_it_is_read(word: str, tmp_path: Path) -> None:
     driver = load_callable(driver_name(word))()

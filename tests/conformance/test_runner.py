@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from sams_conformance import Report, driver, run
 from sams_conformance.driver import Deployment, Subject, load_factory, name_of
 from sams_conformance.factories import Simple, memory, sqlite
 from sams_conformance.ids import MANDATORY, TITLES
 from sams_conformance.report import Outcome
 from sams_conformance.runner import Case, collect
-
 from sams_core import MemoryBackend
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from sams_conformance import Report, run_adapter
 from sams_conformance.a.ids import MANDATORY
 

@@ -15,9 +15,9 @@ from typing import Any
 import psycopg
 import pytest
 from click.testing import CliRunner
-from sams_conformance.postgres_server import Database
 
 import sams_core
+from sams_conformance.postgres_server import Database
 from sams_core.backends.postgres import grant, install_schema
 from sams_core.backends.postgres.scratch import MARK, scratch
 from sams_core.cli import main

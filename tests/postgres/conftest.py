@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from sams_conformance.postgres_server import Database
 
+from sams_conformance.postgres_server import Database, superuser_url
 from sams_core import AgentSession, DreamerSession, Owner
 from sams_core.backends.postgres import PostgresBackend
 
@@ -93,6 +94,27 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     with ExitStack() as stack:
         yield _fill(Store(database, stack))
     database.drop()
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """The same, to which nobody is connected, so that it can be copied."""
+    database = Database(str(tmp_path_factory.mktemp("original")))
+    database.create()
+    with ExitStack() as stack:
+        _fill(Store(database, stack))
+    yield database
+    database.drop()
+
+
+@pytest.fixture
+def copied(original: Database, tmp_path: Path) -> Iterator[str]:
+    """The administrator's address of a copy, which is cheaper than to fill another."""
+    copy = Database(str(tmp_path))
+    with psycopg.connect(superuser_url(), autocommit=True) as db:
+        db.execute(f"CREATE DATABASE {copy.name} OWNER sams_test_admin TEMPLATE {original.name}")
+    yield copy.admin
+    copy.drop()
 
 
 def _fill(store: Store) -> Store:

@@ -6,8 +6,8 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from sams_conformance.postgres_server import Database
 
+from sams_conformance.postgres_server import Database
 from sams_core.cli import main
 
 from .conftest import ACME, Store

@@ -13,8 +13,8 @@ from pathlib import Path
 import psycopg
 import pytest
 from click.testing import CliRunner, Result
-from sams_conformance.postgres_server import Database, Server, binaries
 
+from sams_conformance.postgres_server import Database, Server, binaries
 from sams_core import AgentSession, Limits
 from sams_core.backends.finding import UNSEEN, Finding
 from sams_core.backends.postgres import grant
@@ -184,6 +184,24 @@ def test_who_vouched_for_a_host_is_told_with_the_date(store: Store) -> None:
     store.backend("agent", OTHER, clean=False)
     (told,) = of(examine(store.database.admin, Limits()), "vouched", "note")
     login = store.database.login_name(f"agent {ACME} True")
+    assert told.startswith(f"sessions of agent {login} begin unmarked: sams_test_admin vouched")
+
+
+def test_whoever_vouches_later_is_named_and_not_whoever_granted(store: Store) -> None:
+    store.backend("agent", clean=False)
+    login, admin = store.database.login_name(f"agent {ACME} False"), store.admin()
+    where = "WHERE login = %s RETURNING granted_by::text, granted > now() - interval '1 day'"
+    with admin.transaction():
+        # As if somebody else had granted it, long ago.
+        admin.execute("ALTER TABLE sams.grants DISABLE TRIGGER stamp")
+        change = "UPDATE sams.grants SET granted_by = 'erwin', granted = '2000-01-01' "
+        assert admin.execute(change + where, (login,)).fetchone() == ("erwin", False)
+        admin.execute("ALTER TABLE sams.grants ENABLE TRIGGER stamp")
+    again = "UPDATE sams.grants SET clean_sessions = clean_sessions "
+    assert admin.execute(again + where, (login,)).fetchone() == ("erwin", False)
+    grant(store.database.admin, login, "agent", ACME, clean_sessions=True)
+    assert admin.execute(again + where, (login,)).fetchone() == ("sams_test_admin", True)
+    (told,) = of(examine(store.database.admin, Limits()), "vouched", "note")
     assert told.startswith(f"sessions of agent {login} begin unmarked: sams_test_admin vouched")
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from sams_conformance.postgres_server import Database, superuser_url
 
+from sams_conformance.postgres_server import Database, superuser_url
 from sams_core import Limits
 from sams_core.backends.finding import Finding
 from sams_core.backends.postgres import guards
@@ -144,6 +144,7 @@ GUARDS: list[tuple[str, str, str, str]] = [
     ("UPDATE sams.store SET version = version - 1", "bad", "schema", "run `sams admin install`"),
     ("UPDATE sams.store SET version = version + 1", "bad", "schema", "use a newer package"),
     ("DELETE FROM sams.lookup", "bad", "search", "rows are indexed wrongly"),
+    ("UPDATE sams.partitions SET terms = 1", "bad", "search", "partitions are counted wrongly"),
     (
         "GRANT SELECT ON sams.texts TO PUBLIC",
         "bad",
@@ -185,22 +186,22 @@ GUARDS: list[tuple[str, str, str, str]] = [
 ]
 
 
-def _names(store: Store) -> dict[str, str]:
-    store.database.login("stranger")
+def _names(database: Database) -> dict[str, str]:
+    database.login("stranger")
     logins = {"agent": f"agent {ACME} True", "owner": f"owner {ACME} True", "stranger": "stranger"}
-    return {name: store.database.login_name(login) for name, login in logins.items()}
+    return {name: database.login_name(login) for name, login in logins.items()}
 
 
 @pytest.mark.parametrize(
     ("sql", "level", "what", "detail"), GUARDS, ids=[f"{sql[:60]}" for sql, *_ in GUARDS]
 )
 def test_a_guard_that_is_not_as_installed_is_told(
-    sql: str, level: str, what: str, detail: str, fresh: Store
+    sql: str, level: str, what: str, detail: str, original: Database, copied: str
 ) -> None:
-    statement = sql.format(**_names(fresh)) if "{" in sql else sql
-    with psycopg.connect(fresh.database.admin) as db:
+    statement = sql.format(**_names(original)) if "{" in sql else sql
+    with psycopg.connect(copied) as db:
         db.execute(statement.encode())
-    told = graver(found(fresh.database.admin))
+    told = graver(found(copied))
     assert [d for lv, w, d in told if (lv, w) == (level, what) and detail in d], told
 
 
@@ -226,7 +227,7 @@ def root() -> Any:
 def test_a_granted_login_with_more_power_than_its_grants_is_red(
     sql: str, detail: str, fresh: Store, root: Any
 ) -> None:
-    names = _names(fresh)
+    names = _names(fresh.database)
     root.execute(sql.format(**names))
     try:
         told = graver(found(fresh.database.admin))
@@ -241,7 +242,7 @@ def test_a_granted_login_with_more_power_than_its_grants_is_red(
 def test_a_login_with_createrole_is_red_where_that_makes_it_the_owner(
     fresh: Store, root: Any
 ) -> None:
-    root.execute("ALTER ROLE {agent} CREATEROLE".format(**_names(fresh)))
+    root.execute("ALTER ROLE {agent} CREATEROLE".format(**_names(fresh.database)))
     told = [d for _, w, d in graver(found(fresh.database.admin)) if w == "login"]
     assert bool(told) == (root.info.server_version < 160_000), told
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from sams_conformance.postgres_server import Database, binaries, superuser_url
 
+from sams_conformance.postgres_server import Database, binaries, superuser_url
 from sams_core import AgentSession, Limits
 from sams_core.backends.finding import AFTER_A_RESTORE, UNSEEN, Finding
 from sams_core.backends.postgres import PostgresBackend

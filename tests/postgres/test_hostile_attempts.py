@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from .conftest import ACME, MISTAKES, OTHER, Store
-from .test_hostile_login import _everything
+from .test_hostile_login import TABLES, _everything
 
 WHO = ["agent", "dreamer", "owner", "stranger"]
 THEIRS = f"FROM sams.texts WHERE container = '{OTHER}'"
@@ -292,7 +292,7 @@ def test_every_function_of_the_schema_is_tried(filled: Store, who: str) -> None:
 @pytest.mark.parametrize("who", WHO)
 def test_copying_out_gives_the_login_its_own_rows_alone(filled: Store, who: str) -> None:
     with _connected(filled, who) as db:
-        for table in ("texts", "versions", "changes", "notes", "sources", "grants", "lookup"):
+        for table in TABLES:
             try:
                 with db.cursor().copy(f"COPY (SELECT * FROM sams.{table}) TO STDOUT") as copied:
                     data = b"".join(copied)

@@ -11,7 +11,7 @@ import pytest
 from .conftest import ACME, OTHER, Store
 
 TABLES = """store grants families sessions sources pins jobs readings meta versions texts handles
-changes decisions notes replays lookup""".split()
+changes decisions notes replays lookup partitions""".split()
 KEYED = [name for name in TABLES if name not in ("store", "grants")]
 Attempt = Callable[..., str]
 

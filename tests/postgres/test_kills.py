@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+
 from sams_conformance.postgres_server import Database, Server
 
 from .conftest import ACME, Store

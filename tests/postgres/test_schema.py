@@ -7,8 +7,8 @@ import sys
 
 import psycopg
 import pytest
-from sams_conformance.postgres_server import Database
 
+from sams_conformance.postgres_server import Database
 from sams_core import AgentSession, InvalidArguments, PermissionDenied, SamsError, StoreFailed
 from sams_core.backends.postgres import (
     Grant,
@@ -50,7 +50,7 @@ def test_policies_are_forced_on_every_table_and_functions_have_a_pinned_path(
             "SELECT relname, relrowsecurity, relforcerowsecurity FROM pg_class "
             "WHERE relnamespace = 'sams'::regnamespace AND relkind = 'r'"
         ).fetchall()
-        assert len(rows) == 17
+        assert len(rows) == 18
         assert all(enabled and forced for _, enabled, forced in rows)
         functions = db.execute(
             "SELECT proname, proconfig, has_function_privilege('public', oid, 'EXECUTE') "

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
-import psycopg
+import pytest
 
-from sams_core import SQLiteBackend
-from sams_core.backends.postgres.words import asked
+from sams_conformance.postgres_server import Database
+from sams_core import Backend, MemoryBackend, SQLiteBackend
 from sams_core.records import Entry, Source
 
 from .conftest import ACME, Store
@@ -52,46 +54,71 @@ def test_every_question_finds_the_same_entries_in_the_same_order(
         assert found[0]
 
 
+_OLD = {3: "the billing deployment runs on Thursday", 4: "deployment that nobody finds"}
+_OFTEN = {"billing": 1.1, "deployment": 1, "invoice": 7, "thursday": 40, "rollback": 150}
+
+
+@pytest.fixture(scope="module")
+def flooded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Backend, Backend]]:
+    """The same 2,400 entries in a database and in memory, more than are ranked."""
+    database, memory = Database(str(tmp_path_factory.mktemp("flooded"))), MemoryBackend()
+    database.create()
+    entries = [
+        _entry(n, "d", _OLD[n])
+        if n in _OLD
+        else _entry(
+            n,
+            f"an entry{' on tax' * (n % 4)}",
+            " ".join(
+                [w * (n > 10 and n * 31 % m < 1) for w, m in _OFTEN.items()] + ["x"] * (n % 9)
+            ),
+        )
+        for n in range(2_400)
+    ]
+    with ExitStack() as stack:
+        postgres = Store(database, stack).backend("owner")
+        # In one transaction: nobody waits for each.
+        postgres._pool.transaction(
+            lambda db: [postgres._publish(db, ACME, entry, 0) for entry in entries]
+        )
+        for entry in entries:
+            memory.publish(ACME, entry, 0)
+        yield postgres, memory
+    database.drop()
+
+
 def test_only_the_newest_hits_are_ranked_and_several_terms_find_older_ones(
-    store: Store, sqlite: SQLiteBackend
+    flooded: tuple[Backend, Backend],
 ) -> None:
     """An old answer with several telling terms isn't hidden by a flood with one common word."""
-    postgres = store.backend("owner")
-    for number in range(2_300):
-        content = "deployment noise"
-        if number == 3:
-            content = "the billing deployment runs on Thursday"
-        if number == 4:
-            content = "deployment that nobody finds"
-        entry = _entry(number, "d", content)
-        sqlite.publish(ACME, entry, 0)
-        if number in (3, 4) or number > 295:
-            postgres.publish(ACME, entry, 0)
-    for backend in (postgres, sqlite):
-        found = backend.search(ACME, ACME, False, "when does the billing deployment run?", 5)
-        assert found[0].path == "p0003"
-        assert len(found) == 5
+    for backend in flooded:
+        found = backend.search(ACME, ACME, False, "deployment", 2_300)
+        assert len(found) == 2_000
+        assert "p0004" not in {row.path for row in found}
+        found = backend.search(ACME, ACME, False, "which billing deployment runs on a thursday?", 5)
+        assert "p0003" in {row.path for row in found}
 
 
-def test_the_index_answers_and_the_container_isnt_walked(store: Store) -> None:
-    """A rare term in a large container is found through the index of terms."""
-    prefix = asked(ACME, ACME, False, "rare")["terms"][0].removesuffix("rare")
-    with psycopg.connect(store.database.admin, autocommit=True) as db:
-        db.execute(
-            "INSERT INTO sams.lookup (container, scope, path, labelled, length, counts) "
-            "SELECT %(c)s, %(c)s, 'p' || n, false, 3, jsonb_build_object(%(p)s || 'common', 1, "
-            "%(p)s || CASE WHEN n %% 2000 = 0 THEN 'rare' ELSE 'other' || n END, 1) "
-            "FROM generate_series(1, 20000) n",
-            {"c": ACME, "p": prefix},
-        )
-        db.execute("VACUUM ANALYZE sams.lookup")
-        plan = db.execute(
-            "EXPLAIN SELECT seq FROM sams.lookup l WHERE container = %s AND scope = %s "
-            "AND labelled = false AND l.counts ?| %s ORDER BY seq DESC LIMIT 2000",
-            (ACME, ACME, [f"{prefix}rare"]),
-        ).fetchall()
-        assert "lookup_terms" in "\n".join(row[0] for row in plan)
-    assert store.session().memory_search("assigned", "rare").items == ()  # no versions of them
+@pytest.mark.parametrize(
+    "query",
+    [
+        "billing",
+        "deployment invoice",
+        "billing deployment",
+        "tax on thursday",
+        "rollback?",
+        "which invoice has a thursday rollback",
+    ],
+)
+def test_a_flooded_containers_answers_come_in_the_same_order(
+    flooded: tuple[Backend, Backend], query: str
+) -> None:
+    """Also of terms that more entries hold than are counted."""
+    here, there = (
+        [row.path for row in backend.search(ACME, ACME, False, query, 30)] for backend in flooded
+    )
+    assert here == there
+    assert len(here) > 10
 
 
 def test_a_notes_and_an_entrys_hits_stay_apart(store: Store) -> None:

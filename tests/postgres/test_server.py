@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+
 from sams_conformance import postgres_server
 
 from .conftest import Store

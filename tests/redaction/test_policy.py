@@ -26,6 +26,7 @@ from sams_core import (
     open_backend,
     redact,
 )
+from sams_core.backends.postgres import PostgresBackend
 from sams_core.cli import main
 from sams_core.redaction import Cuts, load_rules, policy_of
 
@@ -239,6 +240,16 @@ def test_a_policy_given_in_code_adds_to_the_stores_own(tmp_path: Path, rules: An
         assert policy_of(backend) == TextPolicy(rules, {"email": ["run"]})
     assert policy_of(open_backend("memory:", TextPolicy(rules))) == TextPolicy(rules)
     assert policy_of(MemoryBackend()) == TextPolicy()
+
+
+def test_a_policy_is_given_to_a_database_in_each_process(rules: Any) -> None:
+    url = "postgresql://nobody@localhost:1/none"  # nothing connects yet
+    for backend in (
+        PostgresBackend(url, policy=TextPolicy(rules)),
+        open_backend(url, TextPolicy(rules)),
+    ):
+        assert policy_of(backend) == TextPolicy(rules)
+    assert policy_of(PostgresBackend(url)) == TextPolicy()
 
 
 def test_a_changed_file_counts_from_the_next_session_on(tmp_path: Path) -> None:

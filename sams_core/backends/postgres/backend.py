@@ -79,7 +79,7 @@ class PostgresBackend(AgentVerbs, DreamerVerbs, OwnerVerbs):
     ) -> list[Row]:
         """See `Backend.search`."""
         self._need(container, "agent", "owner")
-        question = asked(container, scope, labelled, query)
+        question = asked(query)
         if question is None or limit <= 0:
             return []
         rows = self._pool.rows(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sams_core.backends.postgres.connect import Connection, Pool, Secret, acquire, release
 from sams_core.backends.postgres.refusal import bypass_of
@@ -14,6 +14,9 @@ from sams_core.errors import PermissionDenied, StoreFailed
 from sams_core.limits import Limits
 from sams_core.records import Change, Entry
 from sams_core.scopes import ORG
+
+if TYPE_CHECKING:
+    from sams_core.redaction import TextPolicy
 
 T = TypeVar("T")
 Role = Literal["agent", "dreamer", "owner"]
@@ -27,9 +30,16 @@ class Base:
     inline = False
 
     def __init__(
-        self, url: str, limits: Limits | None = None, *, connections: int = 8, prepare: bool = True
+        self,
+        url: str,
+        limits: Limits | None = None,
+        policy: TextPolicy | None = None,
+        *,
+        connections: int = 8,
+        prepare: bool = True,
     ) -> None:
         self.limits = limits or Limits()
+        self.policy = policy
         self._secret = Secret(url)
         self._size, self._prepare = connections, prepare
         self._location: str | None = None

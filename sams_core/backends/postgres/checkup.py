@@ -49,6 +49,11 @@ WITH served AS (
     UNION ALL SELECT scope, path, labelled FROM sams.notes WHERE container = %(c)s)
 SELECT count(*) FROM served s FULL JOIN (SELECT * FROM sams.lookup WHERE container = %(c)s) l
     USING (scope, path, labelled) WHERE l.container IS NULL OR s IS NULL
+UNION ALL SELECT count(*) FROM (
+        SELECT scope, labelled, count(*) texts, sum(length)::bigint terms FROM sams.lookup
+        WHERE container = %(c)s GROUP BY 1, 2) l
+    FULL JOIN (SELECT * FROM sams.partitions WHERE container = %(c)s AND (texts, terms) <> (0, 0)) p
+    USING (scope, labelled, texts, terms) WHERE l IS NULL OR p.container IS NULL
 """
 
 
@@ -281,10 +286,12 @@ class _Checkup:
             yield "note", "queue", scope, detail + oldest[:10]
 
     def search(self, scope: str) -> Iterable[logins.Fact]:
-        (differ,), *_ = self.db.execute(_INDEXED, {"c": scope})
+        (differ,), (miscounted,) = self.db.execute(_INDEXED, {"c": scope})
+        if miscounted:
+            yield "bad", "search", scope, f"{miscounted} partitions are counted wrongly"
         if differ:
             yield "bad", "search", scope, f"{differ} rows are indexed wrongly"
-        else:
+        elif not miscounted:
             yield "ok", "search", scope, "the index agrees with its rows"
 
 

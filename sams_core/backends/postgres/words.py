@@ -10,6 +10,7 @@ from psycopg.types.json import Jsonb
 from sams_core.backends.postgres.connect import Connection
 from sams_core.search import WEIGHTS, Question, question, terms, unspaced_pair
 
+
 @dataclass(frozen=True)
 class Indexed:
     """A text's terms with their weighted counts, and its length in terms."""

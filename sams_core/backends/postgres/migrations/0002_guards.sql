@@ -19,6 +19,11 @@ CREATE FUNCTION sams.stamp_grant() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$ BEGIN
     NEW.who := quote_ident(NEW.login)::regrole;
+    -- Whoever vouches for the login's host answers for it.
+    IF TG_OP = 'UPDATE' AND NEW.clean_sessions <> OLD.clean_sessions THEN
+        NEW.granted_by := session_user;
+        NEW.granted := now();
+    END IF;
     RETURN NEW;
 END $$;
 CREATE TRIGGER stamp BEFORE INSERT OR UPDATE ON sams.grants

@@ -311,6 +311,7 @@ RETURNS TABLE (path text, handle text, version bigint, description text, date te
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
 SET max_parallel_workers_per_gather = 0 SET jit = off
+SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -327,24 +328,31 @@ BEGIN
     END IF;
     SELECT * INTO whole FROM sams.partitions
         WHERE container = c AND scope = s AND labelled = want;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
     newest := sams.hits(c, s, want, jsonb_build_array(terms), 1, whole.newest + 1);
     IF cardinality(newest) = 2000 THEN
         floor := newest[2000];
         older := sams.hits(c, s, want, telling, enough, floor);
-        SELECT count(*) INTO since FROM sams.lookup
-            WHERE container = c AND scope = s AND labelled = want AND seq >= floor;
+        -- Among more than 20,000 the hits' share is so small that 2,000 will do.
+        SELECT CASE WHEN count(*) < 20000 THEN count(*) ELSE whole.texts END INTO since FROM (
+            SELECT FROM sams.lookup WHERE container = c AND scope = s AND labelled = want
+                AND seq >= floor ORDER BY seq DESC LIMIT 20000) x;
         known := ARRAY(SELECT sams.hit_by(c, s, want, t, whole.newest)
             FROM unnest(terms) WITH ORDINALITY x(t, o) ORDER BY o);
     END IF;
     WITH found AS MATERIALIZED (
-        SELECT l.path, l.seq, t.o,
-            greatest(0, least(1e6, (unpacked.counts->t.term)::numeric))::float8 AS f,
+        SELECT l.path, hit.seq, t.o, greatest(0, least(1e6, t.n::numeric))::float8 AS f,
             1.2 * (0.25 + 0.75 * l.length * whole.texts / greatest(1, whole.terms)::float8) AS size
-        -- Unpacked once a row, not once a term.
-        FROM sams.lookup l, LATERAL (SELECT l.counts || '{}'::jsonb OFFSET 0) unpacked(counts),
-            unnest(terms) WITH ORDINALITY t(term, o)
-        WHERE l.container = c AND l.scope = s AND l.labelled = want
-            AND l.seq = ANY (newest || older) AND jsonb_typeof(unpacked.counts->t.term) = 'number'
+        -- Row by row, whatever the planner guesses; unpacked once a row, not once a term.
+        FROM unnest(newest || older) hit(seq),
+            LATERAL (SELECT x.path, x.length, x.counts || '{}'::jsonb AS counts FROM sams.lookup x
+                WHERE x.container = c AND x.scope = s AND x.labelled = want AND x.seq = hit.seq
+                OFFSET 0) l,
+            LATERAL (SELECT x.o, l.counts->x.term AS n
+                FROM unnest(terms) WITH ORDINALITY x(term, o) OFFSET 0) t
+        WHERE jsonb_typeof(t.n) = 'number'
     ), occurring AS (
         SELECT o, CASE WHEN floor IS NULL THEN count(*) WHEN known[o] < 2000 THEN known[o]
             ELSE greatest(2000, count(*) FILTER (WHERE seq >= floor) * whole.texts / since)
@@ -358,17 +366,18 @@ BEGIN
         FROM found JOIN weights USING (o) GROUP BY path, seq ORDER BY score DESC, seq DESC LIMIT most
     ) x;
     IF s = c THEN
-        RETURN QUERY SELECT v.path, v.handle, v.version, t.description, v.date, t.content
-            FROM unnest(best) WITH ORDINALITY b(path, o)
-            JOIN sams.versions v ON v.container = c AND v.path = b.path AND v.status = 'active'
-                AND v.labelled = want
-            JOIN sams.texts t ON t.container = c AND t.path = v.path AND t.version = v.version
+        RETURN QUERY SELECT e.* FROM unnest(best) WITH ORDINALITY b(path, o), LATERAL (
+                SELECT v.path, v.handle, v.version, t.description, v.date, t.content
+                FROM sams.versions v JOIN sams.texts t
+                    ON t.container = c AND t.path = b.path AND t.version = v.version
+                WHERE v.container = c AND v.path = b.path AND v.status = 'active'
+                    AND v.labelled = want OFFSET 0) e
             ORDER BY b.o;
     ELSE
-        RETURN QUERY SELECT o.path, NULL::text, o.version, o.description, o.date, o.content
-            FROM unnest(best) WITH ORDINALITY b(path, o)
-            JOIN sams.notes o ON o.container = c AND o.scope = s AND o.path = b.path
-                AND o.labelled = want
+        RETURN QUERY SELECT e.* FROM unnest(best) WITH ORDINALITY b(path, o), LATERAL (
+                SELECT n.path, NULL::text, n.version, n.description, n.date, n.content
+                FROM sams.notes n WHERE n.container = c AND n.scope = s AND n.path = b.path
+                    AND n.labelled = want OFFSET 0) e
             ORDER BY b.o;
     END IF;
 END $$;
@@ -377,7 +386,7 @@ END $$;
 -- The index of terms must answer whatever the planner guesses: nothing else here can use an index.
 CREATE FUNCTION sams.hits(c text, s text, want boolean, groups jsonb, enough integer, before bigint)
 RETURNS bigint[] LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = on
 AS $$
 DECLARE
     found bigint[] := '{}';
@@ -401,15 +410,21 @@ END $$;
 -- In how many texts a term occurs, counted up to 2,000.
 CREATE FUNCTION sams.hit_by(c text, s text, want boolean, term text, newest bigint) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-AS $$ BEGIN
-    RETURN (SELECT count(*) FROM (
-        SELECT FROM sams.lookup l
-        WHERE sams.row_keys(l.container, l.scope, l.labelled, l.seq, l.counts)
-                && ARRAY(SELECT unnest(sams.keys(c, s, want, era, ARRAY[term]))
-                    FROM generate_series(0, newest / 4096) era)
-            AND (l.container, l.scope, l.labelled) IS NOT DISTINCT FROM (c, s, want)
-        LIMIT 2000) x);
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = on
+AS $$
+DECLARE n bigint := 0;
+BEGIN
+    FOR until IN REVERSE newest / 4096 .. 0 BY 16 LOOP
+        n := n + (SELECT count(*) FROM (
+            SELECT FROM sams.lookup l
+            WHERE sams.row_keys(l.container, l.scope, l.labelled, l.seq, l.counts)
+                    && ARRAY(SELECT unnest(sams.keys(c, s, want, era, ARRAY[term]))
+                        FROM generate_series(greatest(0, until - 15), until) era)
+                AND (l.container, l.scope, l.labelled) IS NOT DISTINCT FROM (c, s, want)
+            LIMIT 2000 - n) x);
+        EXIT WHEN n = 2000;
+    END LOOP;
+    RETURN n;
 END $$;
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA sams FROM PUBLIC;
