@@ -142,8 +142,9 @@ class Jobs:
 
     def rewrite(self, turn: int) -> None:
         """Queue another text for one of a few entries, over whatever is served now."""
-        if turn == 0:
-            self.opened = session(self.backend, self.name)
+        part, step = divmod(turn, 500)  # a session may store 1,000 changes
+        if step == 0:
+            self.opened = session(self.backend, f"{self.name}-{part}")
         path = f"p{self.dice.randrange(4)}"
         entry = self.backend.read(ACME, ACME, path)
         version = entry.version if entry is not None else None

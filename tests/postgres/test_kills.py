@@ -37,9 +37,11 @@ def own(server: Server, tmp_path: Path) -> Iterator[Store]:
 
 def _kill_a_backend(server: Server, dice: random.Random) -> None:
     sql = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND datname <> ''"
+    others = f"{sql} AND pid <> pg_backend_pid() ORDER BY pid"
+    pids: list[int] = []
     with psycopg.connect(server.superuser, autocommit=True) as db:
-        others = f"{sql} AND pid <> pg_backend_pid() ORDER BY pid"
-        pids = [pid for (pid,) in db.execute(others).fetchall()]
+        while not pids:  # for a moment after a start nobody has connected again
+            pids = [pid for (pid,) in db.execute(others).fetchall()]
     os.kill(dice.choice(pids), signal.SIGKILL)
 
 
