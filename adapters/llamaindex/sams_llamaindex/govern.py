@@ -9,19 +9,27 @@ from contextlib import suppress
 from types import FrameType
 from typing import ClassVar
 
-from sams_core import AgentSession, SamsError
+from sams_core import AgentSession, PermissionDenied, SamsError
 from sams_core.ambient import current_activation
 from sams_core.govern import Bound, Governed, Governing, at_work, undeclared
 from sams_llamaindex import spans
+from sams_llamaindex.tools import MemoryTool
 from sams_llamaindex.trust import covered
 
 OFF = "instrumentation off: something took the adapter's handlers away, so reads went unseen"
+LATE = "a run that went on after its block, unseen: await or cancel it inside"
 
 _blocks: weakref.WeakSet[Block] = weakref.WeakSet()
 
 
 class Block(Governing):
     """A governed block, known to the process: what runs in a bare thread marks all that are open."""
+
+    def __init__(self, governed: Governed, session: AgentSession) -> None:
+        super().__init__(governed, session)
+        self.runs: set[object] = (
+            set()
+        )  # those of workflows that were begun inside and haven't ended
 
     def _enter(self, frame: FrameType | None) -> AgentSession:
         session = super()._enter(frame)
@@ -30,9 +38,10 @@ class Block(Governing):
 
     def _leave(self) -> None:
         try:
-            if self.alive and not spans.attached():
+            unseen = (OFF, not spans.attached()), (LATE, bool(self.runs))
+            for reason in [reason for reason, holds in unseen if self.alive and holds]:
                 with suppress(SamsError):  # what can't be recorded is owed, and closes the session
-                    self.mark("content", OFF)
+                    self.mark("content", reason)
         finally:
             _blocks.discard(self)
             super()._leave()
@@ -56,9 +65,9 @@ class GovernedLlamaIndex(Governed):
 
     def attach(self) -> None:
         """Begin to observe this process."""
-        from sams_llamaindex import observe
+        from sams_llamaindex import observe, steps
 
-        spans.attach(observe.entered, observe.left, observe.heard)
+        spans.attach(observe.entered, observe.left, observe.heard, steps.begun)
 
     def detach(self) -> None:
         """Observe no longer."""
@@ -79,9 +88,17 @@ def govern(
     `trusted` lists tools, retrievers and query engines (or the plain functions that tools are made
     of) all of whose results insiders wrote; they are compared by identity. All else that LlamaIndex
     runs inside the block marks the session before it begins. A resolver is called without arguments
-    when a block is opened without a session.
+    when a block is opened without a session. Raises `PermissionDenied` (rule `trusts-everything`)
+    where `trusted` holds a memory tool, as an agent's own list does; `trusted=agent.tools` is refused
+    when that agent's turn begins.
     """
-    return GovernedLlamaIndex(session_or_resolver, trusted=trusted)
+    governed = GovernedLlamaIndex(session_or_resolver, trusted=trusted)
+    if any(isinstance(each, MemoryTool) for each in governed.trusted._kept):
+        raise PermissionDenied(
+            "trusted holds a memory tool, as the agent's own list does: name the trusted ones one by one",
+            rule="trusts-everything",
+        )
+    return governed
 
 
 def here() -> list[Governing]:
@@ -100,7 +117,7 @@ def here() -> list[Governing]:
 
 def mark(kind: str, name: str, blocks: Iterable[Governing] | None = None) -> None:
     """Mark every session at work here; one that can't be recorded is owed and closes its session."""
-    for block in at_work(GovernedLlamaIndex) if blocks is None else blocks:
+    for block in here() if blocks is None else blocks:
         with suppress(SamsError):
             block.mark(kind, name)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from llama_index.core.base.llms.types import (
@@ -20,7 +21,7 @@ from llama_index.core.base.llms.types import (
 from llama_index.core.tools.types import BaseTool
 
 from sams_llamaindex.govern import here
-from sams_llamaindex.results import foreign, text_of
+from sams_llamaindex.results import foreign, owner, place, text_of
 from sams_llamaindex.trust import from_mcp
 
 _PLAIN = (TextBlock, ThinkingBlock, ToolCallBlock, CachePoint)
@@ -45,7 +46,9 @@ _GIVEN = (
     *("extra_body", "generate_kwargs"),
 )
 # Models that search before they answer, whatever they are asked.
-_SEARCHING = re.compile(r"search-(preview|api)|\bsonar\b|deep-research", re.IGNORECASE)
+_SEARCHING = re.compile(
+    r"search-(preview|api)|\bsonar\b|deep-research|:online\b|\bcompound\b", re.IGNORECASE
+)
 
 # What a message or an answer may carry beside its blocks.
 _CARRIED = frozenset(
@@ -58,6 +61,12 @@ _TELLING = frozenset(
     """annotations citations citation_metadata grounding_metadata groundingMetadata search_results
     server_tool_use url_context_metadata web_search code_execution_result executable_code""".split()
 )
+# Parts of an answer that a provider's own tool has made, by what they call their type.
+_MADE = re.compile(
+    r"server_tool_use|mcp_tool_use|\w+_tool_result|(?!(function|custom_tool|tool)_call$)\w+_call"
+)
+# What in an answer is the model's own and may have any shape.
+_OWN = frozenset(("logprobs", "logprobs_result", "input", "arguments", "args", "parsed"))
 _DEEP, _WIDE = 8, 2_000  # how far an answer's raw form is looked through
 
 Reason = tuple[str, str]  # kind of source, name
@@ -68,16 +77,41 @@ def request(llm: Any, arguments: Mapping[str, Any]) -> Iterator[Reason]:
     for name in _HOSTED:
         if getattr(llm, name, None):
             yield "content", f"the model has tools of its provider: {name}"
-    if _SEARCHING.search(str(getattr(llm, "model", "") or "")):
+    if any(map(_SEARCHING.search, _names(llm))):
         yield "content", "the model searches by itself"
     for name in _GIVEN:
         yield from _settings(_as_dict(getattr(llm, name, None)))
-    messages = arguments.get("messages")
-    if isinstance(messages, Sequence):
+    yield from _remembered(llm)
+    # By what they are: an integration may give its parameters any names.
+    values = (*arguments.values(), *(arguments.get("args") or ()))
+    asked = [value for value in values if _are_messages(value)]
+    for messages in asked:
         yield from _messages(messages)
+    if asked or any(isinstance(value, str) for value in values):
         yield from _settings(arguments.get("kwargs") or {})
-    elif "image_documents" in {**arguments, **(arguments.get("kwargs") or {})}:
+    if arguments.get("tools"):
+        yield from _tools(arguments["tools"])
+    if "image_documents" in {**arguments, **(arguments.get("kwargs") or {})}:
         yield "content", "images beside the prompt"
+
+
+def _names(llm: Any) -> Iterator[str]:
+    named = [str(getattr(llm, name, None) or "") for name in ("model", "model_name", "model_id")]
+    if any(named):
+        yield from named
+        return
+    with suppress(Exception):  # an integration may ask its server for that
+        yield str(llm.metadata.model_name)
+
+
+def _remembered(llm: Any) -> Iterator[Reason]:
+    """Yield the reason for a mark that a conversation is which its provider keeps for somebody else."""
+    before = getattr(llm, "_previous_response_id", None)
+    if before or getattr(llm, "track_previous_responses", False):
+        ours = place(here()[0].session.family)
+        whose = owner(llm, ours)
+        if whose != ours and (whose or before):
+            yield "history", "a conversation that the provider keeps, of somebody else"
 
 
 def _settings(given: Mapping[str, Any]) -> Iterator[Reason]:
@@ -118,6 +152,10 @@ def _is_function(tool: Mapping[str, Any]) -> bool:
     return "name" in left and left <= {"name", "description", *schemas}
 
 
+def _are_messages(value: Any) -> bool:
+    return isinstance(value, list | tuple) and any(isinstance(v, ChatMessage) for v in value)
+
+
 def _messages(messages: Sequence[Any]) -> Iterator[Reason]:
     for message in messages:
         if not isinstance(message, ChatMessage):
@@ -126,16 +164,18 @@ def _messages(messages: Sequence[Any]) -> Iterator[Reason]:
         role = str(getattr(message.role, "value", message.role))
         if role not in _ROLES:
             yield "content", "a message of an unknown role"
-        for reason in _carried(message):
-            yield "content", reason
+        known = False
         if role in _TOOL_ROLES:
             text = text_of(message.blocks)
-            if any(foreign(block.session.family, text) for block in here()):
+            known = not any(foreign(block.session.family, text) for block in here())
+            if not known:
                 yield "history", "a tool's result that no tool of this session returned"
+        for reason in _carried(message, known):
+            yield "content", reason
 
 
-def _carried(message: ChatMessage) -> Iterator[str]:
-    for block in message.blocks:
+def _carried(message: ChatMessage, known: bool = False) -> Iterator[str]:
+    for block in () if known else message.blocks:
         if type(block) not in _PLAIN:
             yield f"a block of type {getattr(block, 'block_type', type(block).__name__)}"
     yield from _beside(message.additional_kwargs)
@@ -159,21 +199,30 @@ def answer(response: Any, whole: bool) -> Iterator[str]:
 
 
 def _telling(raw: Any) -> str | None:
-    """Return a key that tells of reading on the provider's side, if one lies in the raw answer."""
-    stack, seen = [(raw, 0)], 0
-    while stack and seen < _WIDE:
-        value, depth = stack.pop()
-        seen += 1
-        if depth > _DEEP or isinstance(value, str | bytes | int | float | None):
-            continue
-        if isinstance(value, list | tuple):
-            stack += [(each, depth + 1) for each in value]
-            continue
-        fields = value if isinstance(value, Mapping) else _fields(value)
-        for key, inner in fields.items():
-            if key in _TELLING and inner:
-                return str(key)
-            stack.append((inner, depth + 1))
+    """Return what tells of reading on the provider's side, if anything in the raw answer does."""
+    level = [raw]
+    seen = 0
+    for _ in range(_DEEP):
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, str | bytes | int | float | None):
+                continue
+            seen += 1
+            if seen > _WIDE:
+                return "more than can be looked through"
+            if isinstance(value, list | tuple):
+                below += value
+                continue
+            fields = value if isinstance(value, Mapping) else _fields(value)
+            kind = fields.get("type")
+            if isinstance(kind, str) and _MADE.fullmatch(kind):
+                return kind
+            for key, inner in fields.items():
+                if key in _TELLING and inner:
+                    return str(key)
+                if key not in _OWN:
+                    below.append(inner)
+        level = below
     return None
 
 

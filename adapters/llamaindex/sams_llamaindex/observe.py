@@ -19,18 +19,22 @@ from llama_index.core.instrumentation.events.llm import (
     LLMChatEndEvent,
     LLMChatInProgressEvent,
     LLMCompletionEndEvent,
+    LLMCompletionInProgressEvent,
 )
 from llama_index.core.multi_modal_llms.base import MultiModalLLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.tools import ToolOutput
 from llama_index.core.tools.types import BaseTool
+from llama_index.core.workflow import Workflow
 
 from sams_llamaindex import model, results, steps, turn
 from sams_llamaindex.govern import begin, here, mark
 from sams_llamaindex.tools import MemoryTool
-from sams_llamaindex.trust import harmless
+from sams_llamaindex.trust import SORTERS, harmless
 
 UNCLEAR = "something that the adapter doesn't understand: "
+_PIECES = LLMChatInProgressEvent | LLMCompletionInProgressEvent
+_WHOLES = LLMChatEndEvent | LLMCompletionEndEvent
 _READERS = (BaseRetriever, BaseQueryEngine, BaseImageRetriever, BaseNodePostprocessor)
 
 # The tool retriever that runs at the moment, with the id of its span; see `_finds_tools`.
@@ -39,21 +43,23 @@ _finding: ContextVar[tuple[str, object] | None] = ContextVar(
 )
 
 
-def entered(id_: str, bound: Any, instance: Any, parent: str | None, tags: dict[str, Any]) -> None:
+def entered(id_: str, bound: Any, instance: Any, parent: str | None) -> None:
     """Judge a span that begins, before its body runs."""
     try:
         if isinstance(instance, BaseTool):
             if type(instance) is not MemoryTool and not harmless(instance):
                 begin("tool", turn.name_of(instance), instance)
         elif isinstance(instance, _READERS):
-            if not _finds_tools(id_, instance, parent):
+            if type(instance) not in SORTERS and not _finds_tools(id_, instance, parent):
                 begin("retriever", type(instance).__name__, instance)
         elif isinstance(instance, BaseLLM | MultiModalLLM):
-            _request(instance, bound.arguments)
+            _request(id_, instance, bound.arguments)
         elif isinstance(instance, BaseChatEngine):
             steps.check_memory(getattr(instance, "_memory", None))
+        elif isinstance(instance, Workflow):
+            steps.run_entered(id_, instance)
         elif instance is None:
-            steps.entered(id_, bound, tags)
+            steps.entered(id_, bound)
     except BaseException as error:
         _unclear(error)
 
@@ -69,6 +75,14 @@ def left(id_: str, instance: Any, result: Any, error: BaseException | None) -> N
         elif isinstance(instance, BaseLLM | MultiModalLLM):
             turn.done(id_)
             _answer(result)
+        elif isinstance(instance, Workflow):
+            steps.run_left(id_, error is None)
+        elif instance is None:
+            steps.left(id_, result)
+        elif isinstance(instance, BaseRetriever) and isinstance(result, list):
+            finding = _finding.get()
+            if finding is not None and finding[1] is instance:
+                steps.found(instance, result)
     except BaseException as problem:
         _unclear(problem)
 
@@ -76,16 +90,16 @@ def left(id_: str, instance: Any, result: Any, error: BaseException | None) -> N
 def heard(event: Any) -> None:
     """Look at what a model answers, piece by piece where it streams."""
     try:
-        if isinstance(event, LLMChatInProgressEvent | LLMChatEndEvent | LLMCompletionEndEvent):
-            _answer(event.response, whole=not isinstance(event, LLMChatInProgressEvent))
+        if isinstance(event, _PIECES | _WHOLES):
+            _answer(event.response, whole=isinstance(event, _WHOLES))
     except BaseException as error:
         _unclear(error)
 
 
-def _request(llm: Any, arguments: dict[str, Any]) -> None:
+def _request(id_: str, llm: Any, arguments: dict[str, Any]) -> None:
     if not here():
         return
-    turn.offered_by(arguments)
+    turn.offered_by(id_, arguments)
     for kind, reason in model.request(llm, arguments):
         mark(kind, reason)
 

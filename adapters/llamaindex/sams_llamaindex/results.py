@@ -1,4 +1,4 @@
-"""Which tool results of this process belong to a family: those that its observed tools returned.
+"""What of this process belongs to a family: its observed tools' results, and objects that remember.
 
 A tool message in a request whose text none of them returned comes from elsewhere: another session's
 conversation, an import, a server. Only hashes are kept, the newest 100,000.
@@ -7,6 +7,7 @@ conversation, an import, a server. Only hashes are kept, the newest 100,000.
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any
@@ -17,12 +18,16 @@ from sams_llamaindex.govern import here
 
 _MOST = 100_000
 _known: OrderedDict[bytes, None] = OrderedDict()
+_owners: dict[int, tuple[weakref.ref[Any], str]] = {}  # by identity: who used it last
 _lock = ForkSafeLock()
 
 
 def text_of(blocks: Iterable[Any]) -> str:
-    """Return the text of content blocks, the same for a tool's output and for its message."""
-    return "\n".join(str(block.text) for block in blocks if block.block_type == "text")
+    """Return content blocks as a text, the same for a tool's output and for its message."""
+    return "\n".join(
+        str(block.text) if block.block_type == "text" else repr(block.model_dump())
+        for block in blocks
+    )
 
 
 def know(blocks: Iterable[Any]) -> None:
@@ -44,6 +49,15 @@ def know_text(*texts: str) -> None:
 def foreign(family: Family, text: str) -> bool:
     """Tell whether none of a family's tools returned this text in this process."""
     return _digest(family, text) not in _known
+
+
+def owner(obj: Any, ours: str) -> str | None:
+    """Return whose family used an object last, None if none did; from now on it is `ours`."""
+    key = id(obj)
+    with _lock:
+        known = _owners.get(key)
+        _owners[key] = (weakref.ref(obj, lambda _: _owners.pop(key, None)), ours)
+    return known[1] if known is not None and known[0]() is obj else None
 
 
 def place(family: Family) -> str:

@@ -16,9 +16,10 @@ from llama_index_instrumentation.event_handlers import BaseEventHandler
 from llama_index_instrumentation.span import active_span_id
 from llama_index_instrumentation.span_handlers import BaseSpanHandler
 
-Entered = Callable[[str, Any, Any, str | None, dict[str, Any]], None]
+Entered = Callable[[str, Any, Any, str | None], None]
 Left = Callable[[str, Any, Any, BaseException | None], None]
 Heard = Callable[[Any], None]
+Begun = Callable[[], None]
 
 _last_entered: ContextVar[str | None] = ContextVar("sams_llamaindex_span", default=None)
 
@@ -38,7 +39,7 @@ class Spans(BaseSpanHandler[Any]):
         """Judge a call that is about to begin."""
         _last_entered.set(id_)
         if _entered is not None:
-            _entered(id_, bound_args, instance, parent_id, tags or {})
+            _entered(id_, bound_args, instance, parent_id)
 
     def span_exit(
         self, id_: str, bound_args: Any, instance: Any = None, result: Any = None, **kwargs: Any
@@ -58,6 +59,12 @@ class Spans(BaseSpanHandler[Any]):
         """Look at what a call raised."""
         if _left is not None:
             _left(id_, instance, None, err)
+
+    def capture_propagation_context(self) -> dict[str, Any]:
+        """Hear that a workflow's run is about to be put on the loop; nothing else is told so early."""
+        if _begun is not None:
+            _begun()
+        return {}
 
     def new_span(self, *args: Any, **kwargs: Any) -> None:
         """Keep no record."""
@@ -82,12 +89,13 @@ _spans, _events = Spans(), Events()
 _entered: Entered | None = None
 _left: Left | None = None
 _heard: Heard | None = None
+_begun: Begun | None = None
 
 
-def attach(entered: Entered, left: Left, heard: Heard) -> None:
+def attach(entered: Entered, left: Left, heard: Heard, begun: Begun) -> None:
     """Put the handlers first in the root dispatcher's lists."""
-    global _entered, _left, _heard
-    _entered, _left, _heard = entered, left, heard
+    global _entered, _left, _heard, _begun
+    _entered, _left, _heard, _begun = entered, left, heard, begun
     root = get_dispatcher()
     root.span_handlers.insert(0, _spans)
     root.event_handlers.insert(0, _events)
@@ -95,11 +103,11 @@ def attach(entered: Entered, left: Left, heard: Heard) -> None:
 
 def detach() -> None:
     """Take the handlers out again, wherever they are by now."""
-    global _entered, _left, _heard
+    global _entered, _left, _heard, _begun
     root = get_dispatcher()
     root.span_handlers[:] = [each for each in root.span_handlers if each is not _spans]
     root.event_handlers[:] = [each for each in root.event_handlers if each is not _events]
-    _entered = _left = _heard = None
+    _entered = _left = _heard = _begun = None
 
 
 def attached() -> bool:

@@ -7,13 +7,21 @@ which another session (or nobody known) has filled, and the id of the call that 
 
 from __future__ import annotations
 
+import uuid
 import weakref
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from llama_index.core.agent.workflow import AgentOutput, AgentWorkflow, ToolCall
+from llama_index.core.agent.workflow import (
+    AgentOutput,
+    AgentWorkflow,
+    CodeActAgent,
+    FunctionAgent,
+    ReActAgent,
+    ToolCall,
+)
 from llama_index.core.agent.workflow.base_agent import BaseWorkflowAgent
 from llama_index.core.agent.workflow.workflow_events import AgentSetup, ToolCallResult
 from llama_index.core.memory import (
@@ -22,16 +30,15 @@ from llama_index.core.memory import (
     Memory,
     StaticMemoryBlock,
 )
-from llama_index.core.workflow import Context
+from llama_index.core.workflow import Context, Workflow
 from workflows.context.state_store import DictState
-from workflows.events import Event, StartEvent
+from workflows.events import Event, StartEvent, StopEvent
 from workflows.runtime.types.results import StepWorkerStateContextVar
 
 from sams_core import PermissionDenied
 from sams_core.govern import at_work, refuse_shadow
-from sams_core.locks import ForkSafeLock
 from sams_llamaindex import model, results, turn
-from sams_llamaindex.govern import GovernedLlamaIndex, begin, mark
+from sams_llamaindex.govern import Block, GovernedLlamaIndex, begin, mark
 from sams_llamaindex.slots import SamsMemoryBlock
 from sams_llamaindex.tools import MemoryTool
 from sams_llamaindex.trust import from_mcp
@@ -41,27 +48,83 @@ ELSEWHERE = "a workflow context that this session has not filled"
 SHARED = "a memory that another session has filled"
 
 
+@dataclass(eq=False)
+class Run:
+    """A workflow's run: inside which blocks it was begun, and which tools were found for it.
+
+    Its steps count too: where a task that awaits a run is cancelled, the step that runs goes on.
+    """
+
+    blocks: list[Block]
+    steps: set[str] = field(default_factory=set)
+    over: bool = False
+    found: dict[str, object] = field(default_factory=dict)
+
+
 @dataclass
 class Step:
-    """The workflow step that runs: in which run its context began, and which call it answers."""
+    """The workflow step that runs: what names its context's beginning, and which call it answers."""
 
+    id: str
     worker: object
+    event: Event
+    run: Run | None
     began: str
     tool_id: str = ""
     calls: dict[str, int] = field(default_factory=dict)
 
 
 running: ContextVar[Step | None] = ContextVar("sams_llamaindex_step", default=None)
-_finders: ContextVar[tuple[str, list[object]]] = ContextVar(
+_run: ContextVar[Run | None] = ContextVar("sams_llamaindex_run", default=None)
+_workflow: ContextVar[Workflow] = ContextVar("sams_llamaindex_workflow")
+_finders: ContextVar[tuple[str, list[Any]]] = ContextVar(
     "sams_llamaindex_finders", default=("", [])
 )
-# By the store of a run's context: whose it is, and the run in which the context began.
+# Agents and teams that offer what their lists and their retrievers hold, and nothing else.
+_LISTED = (FunctionAgent, ReActAgent, CodeActAgent)
+# By the store of a run's context: whose it is, and what names its beginning.
 _stores: weakref.WeakKeyDictionary[Any, tuple[str, str]] = weakref.WeakKeyDictionary()
-_memories: dict[int, tuple[weakref.ref[Any], str]] = {}  # by identity: whose it is
-_lock = ForkSafeLock()
 
 
-def entered(id_: str, bound: Any, tags: dict[str, Any]) -> None:
+def begun() -> None:
+    """Note a run that is about to be put on the loop, whose tasks copy this very context."""
+    run = Run([block for block in at_work(GovernedLlamaIndex) if isinstance(block, Block)])
+    _run.set(run)
+    for block in run.blocks:
+        block.runs.add(run)
+
+
+def run_entered(id_: str, workflow: Workflow) -> None:
+    """Note which workflow's steps run from here on."""
+    if ".run-" in id_:
+        _workflow.set(workflow)
+
+
+def run_left(id_: str, well: bool) -> None:
+    """Note that a run has ended; `well` where nothing of it goes on."""
+    if ".run-" in id_:
+        _ended(_run.get(), None, well)
+
+
+def left(id_: str, result: object) -> None:
+    """Note that a step has ended; who streams a run hears of its last one before the run has ended."""
+    step = running.get()
+    if step is not None and step.id == id_:
+        _ended(step.run, id_, isinstance(result, StopEvent))
+
+
+def _ended(run: Run | None, step: str | None, well: bool) -> None:
+    if run is None:
+        return
+    run.steps.discard(step or "")
+    run.over |= well or step is None
+    if run.over and (well or not run.steps):
+        for block in run.blocks:
+            block.runs.discard(run)
+        run.blocks.clear()  # a context may hold on to the last run that was begun in it
+
+
+def entered(id_: str, bound: Any) -> None:
     """Judge a step that begins; anything else that has no instance is none of ours."""
     event = next((v for v in bound.arguments.values() if isinstance(v, Event)), None)
     if event is None:
@@ -71,14 +134,18 @@ def entered(id_: str, bound: Any, tags: dict[str, Any]) -> None:
         return  # a function with a span of its own that happens to take an event
     context = Context.get_step_context()
     tool_id = event.tool_id if isinstance(event, ToolCall) else ""
-    running.set(Step(worker, _began(context, tags, isinstance(event, StartEvent)), tool_id))
+    began = _began(context, isinstance(event, StartEvent))
+    run = _run.get()
+    if run is not None:
+        run.steps.add(id_)
+    running.set(Step(id_, worker, event, run, began, tool_id))
     if not at_work(GovernedLlamaIndex):
         return
     if isinstance(event, ToolCallResult):
         _not_found(event)
-    agents = _agents(context)
-    if agents:
-        _finders.set((id_, list(_all_finders(agents))))
+    agents = _agents()
+    finders = [agent.tool_retriever for agent in agents.values() if agent.tool_retriever]
+    _finders.set((id_, finders))
     if isinstance(event, AgentSetup):
         _turn(event, agents, context)
     elif isinstance(event, AgentOutput):
@@ -89,42 +156,59 @@ def entered(id_: str, bound: Any, tags: dict[str, Any]) -> None:
 def may_find_tools(instance: object, parent: str | None) -> bool:
     """Tell whether a span inside the running step itself is an agent looking for its tools."""
     step, finders = _finders.get()
-    return step == parent and any(each is instance for each in finders)
+    return step == parent and any(
+        each is instance
+        for found in finders
+        for each in (found.retriever, *found.node_postprocessors)
+    )
+
+
+def found(instance: object, nodes: list[Any]) -> None:
+    """Look at the tools that were found for an agent, before it offers or calls one of them."""
+    step = running.get()
+    run = step.run if step is not None else None
+    for finder in _finders.get()[1]:
+        if finder.retriever is instance and run is not None and step is not None:
+            tools = [finder.object_node_mapping.from_node(each.node) for each in nodes]
+            run.found.update((turn.name_of(tool), tool) for tool in tools)
+            turn.add(tools)
+            _check(tools, step.event)
 
 
 # Whose context it is.
 
 
-def _began(context: Context, tags: dict[str, Any], begins: bool) -> str:
-    """Return the run in which a context began; looked up once for each run of it."""
+def _began(context: Context, begins: bool) -> str:
+    """Return what names the beginning of a context; looked up once for each run of it."""
     blocks = at_work(GovernedLlamaIndex)
     if not blocks:
         return ""
     ours, store = results.place(blocks[0].session.family), context.store
     known = _stores.get(store)
     if known is None or known[0] != ours:
-        began = _opened(context, ours, str(tags.get("llamaindex.run_id", "")), begins)
+        began = _opened(context, ours, begins)
         known = _stores[store] = (ours, began)
     return known[1]
 
 
-def _opened(context: Context, ours: str, run: str, begins: bool) -> str:
+def _opened(context: Context, ours: str, begins: bool) -> str:
     """Mark where a run goes on from a context that isn't known to be this session's own.
 
     The ledger knows what this session has read; of what other sessions put into a context it knows
-    nothing. A new, empty context is made this session's. Returns the run in which it began, empty
-    if nothing tells.
+    nothing. A new, empty context is made this session's. Returns what names its beginning, empty if
+    nothing tells. (The app may give two runs the same id.)
     """
+    new = uuid.uuid4().hex
     state = _at_once(context.store.get_state())
     if isinstance(state, DictState):
         whose, _, began = str(state.get(POINTER, "")).partition(" ")
         if whose == ours:
             return began
         if begins and not dict(state.items()):
-            _at_once(context.store.set(POINTER, f"{ours} {run}"))
-            return run
+            _at_once(context.store.set(POINTER, f"{ours} {new}"))
+            return new
     elif begins and state == type(state)():  # a class of the app's own takes no other key
-        return run
+        return new
     mark("history", ELSEWHERE)
     return ""
 
@@ -142,47 +226,52 @@ def _at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:
 # An agent's turn.
 
 
-def _agents(context: Context) -> dict[str, Any]:
-    workflow: Any = context._face._workflow  # nothing public says it
+def _agents() -> dict[str, Any]:
+    workflow = _workflow.get()
     if isinstance(workflow, AgentWorkflow):
         return dict(workflow.agents)
     return {workflow.name: workflow} if isinstance(workflow, BaseWorkflowAgent) else {}
 
 
-def _all_finders(agents: dict[str, Any]) -> Iterator[object]:
-    for agent in agents.values():
-        if agent.tool_retriever is not None:
-            yield agent.tool_retriever._retriever
-            yield from agent.tool_retriever._node_postprocessors
-
-
 def _offer(agent: Any) -> turn.Offer:
-    if agent is None:
-        return turn.Offer((), True)
-    return turn.Offer(tuple(agent.tools or ()), agent.tool_retriever is not None)
+    """Return what an agent offers; open where that is more than its list, and so not all known."""
+    run, workflow = _run.get(), type(_workflow.get())
+    listed = type(agent) in _LISTED and workflow in (AgentWorkflow, *_LISTED)
+    found = () if run is None else run.found.values()
+    tools = () if agent is None else (*(agent.tools or ()), *found)
+    return turn.Offer(tools, not listed or agent.tool_retriever is not None)
 
 
 def _turn(event: AgentSetup, agents: dict[str, Any], context: Context) -> None:
-    offer = _offer(agents.get(event.current_agent_name))
+    agent = agents.get(event.current_agent_name)
+    offer = _offer(agent)
     turn.offer(offer.tools, offer.open)
-    for tool in offer.tools:
-        try:
-            refuse_shadow(turn.name_of(tool), type(tool) is MemoryTool)
-        except PermissionDenied as error:
-            _refuse(event, error)
-        if from_mcp(tool):
-            for kind, reason in model.described(tool):  # type: ignore[arg-type]  # a FunctionTool
-                mark(kind, reason)
+    _check(offer.tools, event, getattr(agent, "tools", None))
     check_memory(_at_once(context.store.get("memory", default=None)))
 
 
-def _refuse(event: AgentSetup, error: PermissionDenied) -> None:
-    """Let the step fail when it reads its messages: a handler's own exception would be swallowed."""
-    event.__dict__["input"] = _Refused(error)
+def _check(tools: Sequence[Any], event: Event, whole: Any = None) -> None:
+    """Look at what a model is about to be offered; `whole` is the agent's own list."""
+    try:
+        for block in at_work(GovernedLlamaIndex):
+            block.governed.trusted.refuse_whole(whole)
+        for tool in tools:
+            refuse_shadow(turn.name_of(tool), type(tool) is MemoryTool)
+    except PermissionDenied as error:
+        _refuse(event, error)
+    for tool in tools:
+        if from_mcp(tool):
+            for kind, reason in model.described(tool):
+                mark(kind, reason)
+
+
+def _refuse(event: Event, error: PermissionDenied) -> None:
+    """Let the step fail when it reads its event: a handler's own exception would be swallowed."""
+    event.__dict__["input" if isinstance(event, AgentSetup) else "tool_name"] = _Refused(error)
 
 
 class _Refused:
-    """Messages that may not be read."""
+    """What may not be read."""
 
     def __init__(self, error: PermissionDenied) -> None:
         self.error = error
@@ -190,7 +279,7 @@ class _Refused:
     def _refuse(self, *_: object) -> NoReturn:
         raise self.error
 
-    __iter__ = __getitem__ = __len__ = __bool__ = _refuse
+    __iter__ = __getitem__ = __len__ = __bool__ = __hash__ = _refuse
 
 
 def _not_found(event: ToolCallResult) -> None:
@@ -217,11 +306,5 @@ def check_memory(memory: Any) -> None:
     elif type(memory) not in (ChatMemoryBuffer, ChatSummaryMemoryBuffer):
         begin("retriever", type(memory).__name__, memory)
     ours = results.place(blocks[0].session.family)
-    with _lock:
-        known = _memories.get(id(memory))
-        if known is None or known[0]() is not memory:
-            key = id(memory)
-            _memories[key] = (weakref.ref(memory, lambda _: _memories.pop(key, None)), ours)
-            return
-    if known[1] != ours:
+    if results.owner(memory, ours) not in (None, ours):
         mark("history", SHARED)

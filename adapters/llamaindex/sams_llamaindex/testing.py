@@ -41,9 +41,9 @@ from llama_index.core.workflow import (
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.event_handlers import BaseEventHandler
 from llama_index_instrumentation.span_handlers import BaseSpanHandler
+
 from sams_conformance.a.driver import App, Cast, Go, LiveTool, Message, Seen, answer, text_of
 from sams_conformance.a.scenario import Agent, Turn
-
 from sams_llamaindex import SamsMemoryBlock, govern, memory_tools
 
 _MCP = importlib.util.find_spec("llama_index.tools") is not None and (
@@ -375,7 +375,7 @@ class LlamaIndexDriver:
     modes: Mapping[str, Literal["sync", "async"]] = {"run": "async", "stream": "async"}
     capabilities = frozenset(
         {
-            *("agent-tool", "handoff", "hosted", "resume", "retriever", "structured"),
+            *("agent-tool", "direct", "handoff", "hosted", "resume", "retriever", "structured"),
             *("thread", "upload"),
         }
         | ({"mcp"} if _MCP else set())

@@ -137,8 +137,8 @@ def _call_id(name: str, arguments: Mapping[str, Any]) -> str | None:
     """Return what identifies a call over replays of its step, also in another process; else None.
 
     A step that waits is run again from its beginning, and LlamaIndex doesn't tell a tool which call
-    it answers. What stays the same are the step's work item, the model's id of the call and the run
-    in which its context began, which the context's store remembers.
+    it answers. What stays the same are the step's work item, the model's id of the call and what
+    names the beginning of its context, which the context's store remembers.
     """
     from sams_llamaindex.steps import running
 

@@ -6,6 +6,14 @@ import inspect
 from typing import Any
 
 from llama_index.core.agent.workflow.multi_agent_workflow import handoff
+from llama_index.core.postprocessor import (
+    FixedRecencyPostprocessor,
+    KeywordNodePostprocessor,
+    LongContextReorder,
+    MetadataReplacementPostProcessor,
+    SimilarityPostprocessor,
+    TimeWeightedPostprocessor,
+)
 from llama_index.core.program.function_program import get_function_tool
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
@@ -26,6 +34,17 @@ _STRUCTURED = next(
     const
     for const in get_function_tool.__code__.co_consts
     if inspect.iscode(const) and const.co_name == "model_fn"
+)
+# Postprocessors that only drop, sort or replace what they are given: they read nothing.
+SORTERS = frozenset(
+    (
+        FixedRecencyPostprocessor,
+        KeywordNodePostprocessor,
+        LongContextReorder,
+        MetadataReplacementPostProcessor,
+        SimilarityPostprocessor,
+        TimeWeightedPostprocessor,
+    )
 )
 _WAYS = frozenset(("call", "acall", "__call__", "retrieve", "aretrieve", "query", "aquery"))
 
@@ -52,7 +71,8 @@ def parts(obj: object) -> list[object]:
     if kind is QueryEngineTool:
         return _inside([held._query_engine])
     if kind is RetrieverTool or kind is RetrieverQueryEngine:
-        return _inside([held._retriever, *held._node_postprocessors])
+        others = [each for each in held._node_postprocessors if type(each) not in SORTERS]
+        return _inside([held._retriever, *others])
     if kind is BaseToolAsyncAdapter:
         return _inside([held.base_tool])
     return []

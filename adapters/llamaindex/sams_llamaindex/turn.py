@@ -21,11 +21,15 @@ BESIDE = "a memory call beside one of a tool that the adapter couldn't look up"
 
 @dataclass(frozen=True)
 class Offer:
-    """The tools that a model is offered; `open` where there may be others."""
+    """The tools that a model is offered; `open` where there may be others.
+
+    `request` is the span of the request that offers them, inside an agent's turn whose offer is `base`.
+    """
 
     tools: Sequence[object]
     open: bool
     request: str = ""
+    base: Offer | None = None
 
 
 _offer: ContextVar[Offer | None] = ContextVar("sams_llamaindex_offer", default=None)
@@ -44,18 +48,32 @@ def offer(tools: Sequence[object], open: bool) -> None:
     _offer.set(Offer(tools, open))
 
 
-def offered_by(arguments: dict[str, Any]) -> None:
-    """Remember the tools of a `predict_and_call`, which runs them by itself."""
+def add(tools: Sequence[object]) -> None:
+    """Remember tools that were found for the agent of the step that runs."""
+    before = _offer.get()
+    _offer.set(Offer((*(before.tools if before else ()), *tools), True))
+
+
+def offered_by(id_: str, arguments: dict[str, Any]) -> None:
+    """Remember the tools of a request that has them as objects, as `predict_and_call` does."""
     tools = arguments.get("tools")
-    if "messages" not in arguments and isinstance(tools, Sequence):
-        _offer.set(Offer(tools, False, "predict_and_call"))
+    if isinstance(tools, Sequence):
+        current = _offer.get()
+        base = current.base if current is not None and current.request else current
+        _offer.set(Offer(tools, False, id_, base))
 
 
 def done(id_: str) -> None:
-    """Forget the tools of a `predict_and_call` that has ended."""
+    """Note the end of a request: it has run what it offered, or a stream may still name the tools."""
     current = _offer.get()
-    if current is not None and current.request and current.request in id_:
-        _offer.set(None)
+    if current is None or not current.request:
+        return
+    base = current.base
+    if "predict_and_call" in id_:
+        _offer.set(base)
+    elif current.request == id_:
+        known = (*(base.tools if base else ()), *current.tools)
+        _offer.set(Offer(known, base is None or base.open, "ended", base))
 
 
 def judge(names: Iterable[str | None], of: Offer | None = None) -> None:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.image_retriever import BaseImageRetriever
+from llama_index.core.memory import BaseMemory, BaseMemoryBlock
 from llama_index.core.readers.base import BaseReader, ResourcesReaderMixin
 from llama_index.core.schema import BaseComponent
 from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
@@ -32,6 +33,8 @@ _WAYS: dict[type, tuple[str, ...]] = {
         *("atext_to_image_retrieve", "aimage_to_image_retrieve"),
     ),
     BaseQueryEngine: ("query", "aquery", "_query", "_aquery", "retrieve", "aretrieve"),
+    BaseMemory: ("get", "aget", "get_all", "aget_all"),
+    BaseMemoryBlock: ("aget", "_aget"),
 }
 
 # Tools that only pass a question on: wrapped at what they hold they stay what they are.
@@ -39,7 +42,7 @@ _HELD: dict[type, str] = {QueryEngineTool: "_query_engine", RetrieverTool: "_ret
 
 
 def tainting(obj: T, bound: AgentSession | None, reason: str | None) -> T:
-    """Return a copy of a tool, retriever, query engine or reader that marks when it is called.
+    """Return a copy of a tool, retriever, query engine, reader or memory that marks when it is read.
 
     A function tool keeps its very class and is wrapped at its functions, so that `fn`, loaders and
     exports made of it mark too; tools of a query engine or a retriever keep theirs and are wrapped
@@ -66,7 +69,7 @@ def tainting(obj: T, bound: AgentSession | None, reason: str | None) -> T:
     ways = _ways(obj)
     if not ways:
         raise TypeError(
-            "LlamaIndex's tools, retrievers, query engines and readers can be wrapped: wrap the "
+            "LlamaIndex's tools, retrievers, query engines, readers and memories can be: wrap the "
             "retriever or engine that is made of an index, the tools of an agent, the function that "
             "calls a store; or call session.mark_tainted(reason) before the object is used"
         )

@@ -36,10 +36,10 @@ from llama_index.core.objects import ObjectIndex
 from llama_index.core.tools import FunctionTool, RetrieverTool
 from llama_index.core.tools.tool_spec.base import BaseToolSpec
 from llama_index.core.workflow import Context, StartEvent, StopEvent, Workflow, step
-from sams_llamaindex import SamsMemoryBlock, SamsToolSpec, govern, memory_tools
 
 from sams_core import AgentSession, Owner, PermissionDenied
 from sams_core.tools import TOOL_NAMES, schemas
+from sams_llamaindex import SamsMemoryBlock, SamsToolSpec, govern, memory_tools
 
 pytestmark = pytest.mark.anyio
 WRITE = {"scope": "assigned", "path": "p", "content": "c", "description": "d"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from sams_conformance import run_adapter
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sams_llamaindex.demo import agent
-
 from sams_core.demo.story import run
+from sams_llamaindex.demo import agent
 
 
 def test_no_poison_is_served_and_the_fetch_marks_by_itself(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.tools import FunctionTool
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.event_handlers import BaseEventHandler
-from sams_llamaindex import govern, memory_tools, observe, spans
 
 from sams_core import AgentSession, NoSession, Owner, PermissionDenied
+from sams_llamaindex import govern, memory_tools, observe, spans
 
 WRITE = {
     **{"scope": "assigned", "path": "p", "content": "c", "description": "d"},

@@ -24,9 +24,9 @@ from llama_index.core.workflow import (
 )
 from llama_index_instrumentation import get_dispatcher
 from pydantic import BaseModel
-from sams_llamaindex import govern, memory_tools
 
 from sams_core import AgentSession, Owner
+from sams_llamaindex import govern, memory_tools
 
 pytestmark = pytest.mark.anyio
 WRITE = {

@@ -35,9 +35,9 @@ from llama_index.core.tools.calling import acall_tool, call_tool
 from llama_index.core.tools.ondemand_loader_tool import OnDemandLoaderTool
 from llama_index.core.tools.tool_spec.load_and_search import LoadAndSearchToolSpec
 from llama_index.core.tools.types import BaseTool, ToolOutput, adapt_to_async_tool
-from sams_llamaindex import govern
 
 from sams_core import AgentSession
+from sams_llamaindex import govern
 
 LLM, EMBED = MockLLM(), MockEmbedding(embed_dim=4)
 INDEX = VectorStoreIndex.from_documents([Document(text="EVIL")], embed_model=EMBED)

@@ -13,7 +13,6 @@ from llama_index.core.agent.workflow import CodeActAgent, FunctionAgent
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.llms import MockLLM
-from llama_index.core.memory import Memory
 from llama_index.core.query_engine import CustomQueryEngine, RetrieverQueryEngine
 from llama_index.core.readers.base import BasePydanticReader, BaseReader
 from llama_index.core.schema import NodeWithScore, TextNode
@@ -23,9 +22,9 @@ from llama_index.core.tools.types import AsyncBaseTool, BaseTool, ToolOutput
 from llama_index.core.workflow import Context
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.span_handlers import BaseSpanHandler
-from sams_llamaindex import memory_tools
 
 from sams_core import AgentSession, NoSession, PermissionDenied, tainting
+from sams_llamaindex import memory_tools
 
 LLM = MockLLM()
 Model = Callable[..., Any]
@@ -334,7 +333,6 @@ def test_without_a_session_nothing_is_read(make: Callable[[], Any]) -> None:
 WONT: dict[str, Callable[[], Any]] = {
     "an index": lambda: SummaryIndex([], embed_model=MockEmbedding(embed_dim=4)),
     "a model": MockLLM,
-    "a memory": Memory.from_defaults,
     "an agent": lambda: FunctionAgent(tools=[], llm=LLM),
     "a memory tool": lambda: memory_tools()[0],
 }
