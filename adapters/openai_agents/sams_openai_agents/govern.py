@@ -22,7 +22,7 @@ from agents.lifecycle import RunHooksBase
 
 from sams_core import AgentSession
 from sams_core.govern import Bound
-from sams_openai_agents.hooks import WatchingRunHooks
+from sams_openai_agents.hooks import WatchingRunHooks, attach
 from sams_openai_agents.observe import Observing, Watch
 from sams_openai_agents.slots import InputFilter
 
@@ -51,6 +51,8 @@ class GovernedAgents(Observing):
         neither it nor the environment says otherwise.
         """
         watch = Watch(self, given)
+        if watch.restored.agent is not None:
+            attach(watch.restored.agent)
         hooks = given.get("hooks")
         if isinstance(hooks, WatchingRunHooks):
             hooks = hooks.inner

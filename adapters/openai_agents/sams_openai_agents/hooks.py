@@ -8,9 +8,17 @@ from agents import Agent, AgentHooks, ModelResponse, RunContextWrapper, RunHooks
 from agents.run_context import AgentHookContext
 
 from sams_openai_agents import observe
+from sams_openai_agents.inventory import reachable
 from sams_openai_agents.observe import Watch, watch_of
 
 Wrapper = RunContextWrapper[Any]
+
+
+def attach(agent: Agent[Any]) -> None:
+    """Give agent hooks that observe to an agent and all that it can reach."""
+    for each in reachable(agent):
+        if type(each.hooks) is not WatchingAgentHooks:
+            each.hooks = WatchingAgentHooks(each.hooks)
 
 
 class WatchingRunHooks(RunHooks[Any]):
@@ -21,6 +29,7 @@ class WatchingRunHooks(RunHooks[Any]):
 
     async def on_agent_start(self, context: AgentHookContext[Any], agent: Any) -> None:
         """Look at what the run goes on with, and at the agent."""
+        attach(agent)
         await self.watch.begin(context, agent)
         await self.inner.on_agent_start(context, agent)
 
@@ -35,9 +44,9 @@ class WatchingRunHooks(RunHooks[Any]):
     async def on_llm_start(
         self, context: Wrapper, agent: Agent[Any], system_prompt: str | None, input_items: list[Any]
     ) -> None:
-        """Look at what is sent."""
-        observe.request(context, agent, input_items, self.watch)
+        """Look at what is sent, last: a hook may change the list that goes to the model."""
         await self.inner.on_llm_start(context, agent, system_prompt, input_items)
+        observe.request(context, agent, input_items, self.watch)
 
     async def on_llm_end(
         self, context: Wrapper, agent: Agent[Any], response: ModelResponse
@@ -48,8 +57,7 @@ class WatchingRunHooks(RunHooks[Any]):
 
     async def on_tool_start(self, context: Wrapper, agent: Any, tool: Any) -> None:
         """Look at the tool; on a resume this is the first event of all."""
-        if not self.watch.begun:
-            await self.watch.begin(context, agent)
+        await self.watch.begin_once(context, agent)
         observe.tool_start(context, agent, tool, self.watch)
         await self.inner.on_tool_start(context, agent, tool)
 
@@ -61,16 +69,26 @@ class WatchingRunHooks(RunHooks[Any]):
 class WatchingAgentHooks(AgentHooks[Any]):
     """An agent's hooks, for runs that run hooks don't reach: an agent that is another's tool.
 
-    They stay on the agent, hold no session and do nothing where none is at work.
+    They stay on the agent, hold no session and do nothing where none is at work. To their user
+    they look like the hooks inside.
     """
 
+    inner: AgentHooks[Any]
+
     def __init__(self, inner: AgentHooks[Any] | None = None) -> None:
-        self.inner = inner or AgentHooks()
+        vars(self)["inner"] = inner or AgentHooks()
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return type(vars(self).get("inner", self))
 
     def __getattr__(self, name: str) -> Any:
         if name == "inner":  # asked for before it is set, by copies
             raise AttributeError(name)
         return getattr(self.inner, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.inner, name, value)
 
     async def on_start(self, context: AgentHookContext[Any], agent: Any) -> None:
         """Pass on."""
@@ -87,9 +105,9 @@ class WatchingAgentHooks(AgentHooks[Any]):
     async def on_llm_start(
         self, context: Wrapper, agent: Agent[Any], system_prompt: str | None, input_items: list[Any]
     ) -> None:
-        """Look at what is sent."""
-        observe.request(context, agent, input_items, watch_of(context))
+        """Look at what is sent, last: a hook may change the list that goes to the model."""
         await self.inner.on_llm_start(context, agent, system_prompt, input_items)
+        observe.request(context, agent, input_items, watch_of(context))
 
     async def on_llm_end(
         self, context: Wrapper, agent: Agent[Any], response: ModelResponse
@@ -99,8 +117,11 @@ class WatchingAgentHooks(AgentHooks[Any]):
         await self.inner.on_llm_end(context, agent, response)
 
     async def on_tool_start(self, context: Wrapper, agent: Any, tool: Any) -> None:
-        """Look at the tool."""
-        observe.tool_start(context, agent, tool, watch_of(context))
+        """Look at the tool; where a helper's run is resumed this is the first event of all."""
+        watch = watch_of(context)
+        if watch is not None:
+            await watch.begin_once(context, agent)
+        observe.tool_start(context, agent, tool, watch)
         await self.inner.on_tool_start(context, agent, tool)
 
     async def on_tool_end(self, context: Wrapper, agent: Any, tool: Any, result: object) -> None:

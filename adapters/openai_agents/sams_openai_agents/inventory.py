@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -21,9 +22,10 @@ from agents.mcp import MCPServer
 
 from sams_core import TOOL_NAMES
 from sams_core.govern import Trusted, refuse_shadow, undeclared
-from sams_openai_agents.scan import Finding, Judge
+from sams_openai_agents.scan import Finding, Judge, field
 from sams_openai_agents.wrap import declared
 
+_GOES_ON_WITH = ("session", "conversation_id", "previous_response_id")  # of as_tool
 _LOCAL = (FunctionTool, CustomTool, LocalShellTool, ApplyPatchTool, ComputerTool)
 # Keys of `extra_args` and `extra_body` with which no provider is known to read anything by itself.
 _HARMLESS = frozenset(
@@ -58,7 +60,35 @@ def judge_tool(tool: object, trusted: Trusted) -> Finding | None:
         return Finding("tool", own)
     if not isinstance(tool, FunctionTool | CustomTool):
         return Finding("tool", f"{name}: what it returns is never an insider's alone")
-    return None if trusted.covers(tool, _bodies(tool)) else Finding("tool", undeclared(name))
+    if not trusted.covers(tool, _bodies(tool)):
+        return Finding("tool", undeclared(name))
+    apart = _apart(tool)
+    return None if apart is None else Finding("tool", f"{name}: {apart}")
+
+
+def _apart(tool: FunctionTool | CustomTool) -> str | None:
+    """Return why nobody here observes the run of an agent that is this tool, or what it goes on with.
+
+    The public API doesn't say what `as_tool` was given; what can't be told counts as something.
+    """
+    if _helper(tool) is None:
+        return None
+    try:
+        run: Any = getattr(tool.on_invoke_tool, "_invoke_tool_impl", None)
+        given = inspect.getclosurevars(run).nonlocals
+        own = [key for key in _GOES_ON_WITH if given[key] is not None]
+        config = given["run_config"]
+    except (TypeError, KeyError):
+        return "an agent as a tool that runs in a way of its own"
+    watched = getattr(field(config, "call_model_input_filter"), "watch", None)
+    if config is not None and watched is None:
+        own.append("run_config")
+    return f"as_tool({own[0]}=...): nobody here looks at that" if own else None
+
+
+def _helper(tool: object) -> object:
+    """Return the agent that a tool of `Agent.as_tool` runs."""
+    return getattr(tool, "_agent_instance", None)
 
 
 def _bodies(tool: FunctionTool | CustomTool) -> list[object]:
@@ -75,10 +105,11 @@ def _bodies(tool: FunctionTool | CustomTool) -> list[object]:
     return []
 
 
-def judge_names(agents: Iterable[Agent[Any]], trusted: Trusted) -> Judge:
+def judge_names(agents: Iterable[Agent[Any]], trusted: Trusted, past: bool = False) -> Judge:
     """Return a judge of names: clean is one whose every bearer among `agents` is trusted.
 
-    Of two tools with one name the framework runs the last, so all of them must be.
+    Of two tools with one name the framework runs the last, so all of them must be. In the `past`
+    an agent that can't be found from here may have called one that is trusted.
     """
     among = list(agents)
 
@@ -90,6 +121,8 @@ def judge_names(agents: Iterable[Agent[Any]], trusted: Trusted) -> Judge:
                 return found
         if bearers or any(name in _handoff_names(agent) for agent in among):
             return None
+        if past and trusted.named(name):
+            return None
         servers = [server for agent in among for server in agent.mcp_servers]
         if servers and all(trusted.covers(server) for server in servers):
             return None
@@ -99,7 +132,7 @@ def judge_names(agents: Iterable[Agent[Any]], trusted: Trusted) -> Judge:
 
 
 def reachable(agent: Agent[Any]) -> list[Agent[Any]]:
-    """Return an agent and those it can hand over to, as far as they can be listed."""
+    """Return an agent, those it can hand over to or ask, as far as they can be listed."""
     found: list[Agent[Any]] = []
     waiting: list[object] = [agent]
     while waiting:
@@ -109,6 +142,7 @@ def reachable(agent: Agent[Any]) -> list[Agent[Any]]:
             for handoff in each.handoffs:
                 ref = getattr(handoff, "_agent_ref", None)
                 waiting.append(ref() if callable(ref) else handoff)
+            waiting += map(_helper, each.tools)
     return found
 
 
@@ -137,7 +171,7 @@ def offered(
             local = tool.executor is not None  # a hosted container takes none
         if not local:
             yield Finding("content", f"{_name(tool)}: hosted; the provider reads what it likes")
-    for server in agent.mcp_servers:
+    for server in _servers(agent, trusted):
         if not trusted.covers(server):
             yield Finding("tool", undeclared(f"MCP server {server.name}"))
     for each in getattr(agent, "capabilities", None) or ():
@@ -146,7 +180,7 @@ def offered(
     if agent.prompt is not None:
         yield Finding("content", "prompt: a template that lies at the provider")
     if _lists_by_itself(agent):
-        yield Finding("content", "get_all_tools: an agent that lists its tools by itself")
+        yield Finding("content", "an agent that lists its tools by itself")
     for each in settings:
         for extra in (
             each and each.extra_args,
@@ -161,16 +195,27 @@ def offered(
                 yield Finding("content", f"model settings: extra {key}")
 
 
+def _servers(agent: Agent[Any], trusted: Trusted) -> Iterator[MCPServer]:
+    """Yield the MCP servers that describe tools of an agent, also of those put into its list."""
+    yield from agent.mcp_servers
+    for tool in agent.tools:
+        if isinstance(tool, FunctionTool) and not trusted.covers(tool):
+            yield from (each for each in _bodies(tool) if isinstance(each, MCPServer))
+
+
 def _unlisted(agent: Agent[Any]) -> bool:
     own = bool(agent.mcp_servers or getattr(agent, "capabilities", None))
     return own or _lists_by_itself(agent)
 
 
 def _lists_by_itself(agent: Agent[Any]) -> bool:
-    if "get_all_tools" in vars(agent):
-        return True
-    owner = next(kind for kind in type(agent).__mro__ if "get_all_tools" in vars(kind))
-    return not owner.__module__.startswith("agents.")  # the SDK's own listings are known
+    for name in ("get_all_tools", "get_mcp_tools"):
+        if name in vars(agent):
+            return True
+        owner = next(kind for kind in type(agent).__mro__ if name in vars(kind))
+        if not owner.__module__.startswith("agents."):  # the SDK's own listings are known
+            return True
+    return False
 
 
 def _handoff_names(agent: Agent[Any]) -> list[str]:

@@ -10,6 +10,7 @@ from agents import Agent, FunctionTool, ModelResponse, RunContextWrapper
 from agents.tool_context import ToolContext
 
 from sams_core import AgentSession
+from sams_core.ambient import current_activation
 from sams_core.errors import NoSession, SamsError
 from sams_core.govern import Governed, Governing, at_work, refuse_shadow
 from sams_openai_agents import inventory
@@ -32,6 +33,11 @@ class Observing(Governed):
 
     word: ClassVar[str] = "openai-agents"
 
+    @property
+    def needs_block(self) -> bool:
+        """Tell whether only a block says whose run it is."""
+        return self._bound is None
+
     def attach(self) -> None:
         """Do nothing: hooks come with each run."""
 
@@ -45,11 +51,17 @@ class Watch:
     def __init__(self, governed: Observing, given: Mapping[str, Any]) -> None:
         self.governed = governed
         self.restored = Restored(given)
+        self.block = current_activation() if governed.needs_block else None
         self.begun = False
         self.sent: str | None = None  # the context block that lies at the provider
 
     def session(self, context: object) -> AgentSession:
-        """Return the session at work; a resolver is asked each time, so that no answer goes stale."""
+        """Return the session at work; a resolver is asked each time, so that no answer goes stale.
+
+        A run that outlives its block is not the business of a block around that one.
+        """
+        if self.block is not None and not self.block.alive:
+            raise NoSession("the block in which run_kwargs() was called has ended")
         return self.governed.session(context)
 
     async def begin(self, wrapper: RunContextWrapper[Any], agent: Agent[Any]) -> None:
@@ -65,6 +77,11 @@ class Watch:
                 ),
             )
         self.begun = True  # not before: another tool of a resumed turn must wait for this too
+
+    async def begin_once(self, wrapper: RunContextWrapper[Any], agent: Agent[Any]) -> None:
+        """Judge where no agent's start was heard: on a resume, or without our run hooks."""
+        if not self.begun:
+            await self.begin(wrapper, agent)
 
 
 _seen: WeakSet[ToolContext[Any]] = WeakSet()  # calls whose start a hook of ours heard
@@ -93,7 +110,8 @@ def blocks_of(watch: Watch | None, context: object) -> list[Governing]:
             session = watch.session(context)
         except NoSession:
             return blocks
-        if all(block.session.family is not session.family for block in blocks):
+        ours = (watch.governed, session.family)
+        if all((block.governed, block.session.family) != ours for block in blocks):
             blocks.append(Governing(watch.governed, session))  # not entered: only marked through
     return blocks
 
@@ -118,11 +136,12 @@ def request(
     watch: Watch | None,
 ) -> None:
     """Mark for what is about to be sent to the model."""
-    items = list(items)
+    items, agents = list(items), inventory.reachable(agent)
+    names = {each.name for each in agents}
 
     def findings(block: Governing) -> Iterable[Finding]:
-        judge = inventory.judge_names(inventory.reachable(agent), block.governed.trusted)
-        return scan_input(items, judge, calls_of(block.session.family))
+        judge = inventory.judge_names(agents, block.governed.trusted, past=True)
+        return scan_input(items, judge, calls_of(block.session.family), names)
 
     blocks = blocks_of(watch, wrapper.context)
     mark(blocks, findings)

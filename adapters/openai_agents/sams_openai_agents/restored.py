@@ -78,9 +78,12 @@ class Restored:
     def __init__(self, given: Mapping[str, Any]) -> None:
         self.history = given.get("session")
         self.state: dict[str, Any] = {}
-        if isinstance(given.get("input"), RunState):
+        self.agent: Agent[Any] | None = None  # that paused; the first event may be its helper's
+        paused = given.get("input")
+        if isinstance(paused, RunState):
             # The user's own context object is none of our business, and may not be serialisable.
-            self.state = given["input"].to_json(context_serializer=lambda _: {})
+            self.state = paused.to_json(context_serializer=lambda _: {})
+            self.agent = paused._current_agent
         self.conversation = given.get("conversation_id") or self.state.get("conversation_id")
         self.previous = given.get("previous_response_id") or self.state.get("previous_response_id")
         auto = given.get("auto_previous_response_id") or self.state.get("auto_previous_response_id")
@@ -104,14 +107,16 @@ class Restored:
         self, items: list[object], agent: Agent[Any], trusted: Trusted, family: Family
     ) -> Iterator[Finding]:
         """Find what marks in `items`, and in ids that no governed run of this family left."""
-        judge = judge_names(reachable(agent), trusted)
+        agents = reachable(self.agent or agent)
+        judge = judge_names(agents, trusted, past=True)
         calls = calls_of(family)
         for message, call in _state_calls(self.state):
             name = str(field(call, "name"))
             known = Known(name, judge(name), message)
             calls.setdefault(str(field(call, "call_id")), known)
         planned = [call for _, call in _state_calls(self.state)]
-        for found in (*scan_output(planned, judge), *scan_input(items, judge, calls)):
+        names = {each.name for each in agents}
+        for found in (*scan_output(planned, judge), *scan_input(items, judge, calls, names)):
             yield Finding("history", found.name)
         for each in (self.conversation, self.previous):
             chain = _chains.get(each) if each is not None else None

@@ -6,12 +6,13 @@ Everything is judged by its `type` as the provider sent it, so that what doesn't
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Literal
 
 from agents import Handoff
+from agents.tool import DEFAULT_APPROVAL_REJECTION_MESSAGE
 
 from sams_core import TOOL_NAMES
 from sams_core.scopes import is_handle
@@ -40,7 +41,7 @@ class Finding:
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Known:
     """A call that was judged when the model made it: its tool, why it marks, and its message."""
 
@@ -74,9 +75,11 @@ def scan_output(items: Iterable[object], judge: Judge) -> Iterator[Finding]:
 
 
 def scan_input(
-    items: Iterable[object], judge: Judge, known: Mapping[str, Known]
+    items: Iterable[object], judge: Judge, known: Mapping[str, Known], agents: Container[str] = ()
 ) -> Iterator[Finding]:
     """Find what marks in a conversation: `known` are the calls judged when they were made.
+
+    `agents` are the names of those that the harness made.
 
     A call that is not known was made elsewhere; its result counts as clean only where every tool of
     its name is trusted here.
@@ -91,7 +94,7 @@ def scan_input(
         if kind in CALLS or kind in _MACHINES:
             continue  # the model's words; the result, or its lack, is judged
         if kind in CALLS.values():
-            found = _result(item, names, judge, known)
+            found = _result(item, names, judge, known, agents)
             if found is not None:
                 yield found
         else:
@@ -99,7 +102,11 @@ def scan_input(
 
 
 def _result(
-    item: object, names: Mapping[object, str], judge: Judge, known: Mapping[str, Known]
+    item: object,
+    names: Mapping[object, str],
+    judge: Judge,
+    known: Mapping[str, Known],
+    agents: Container[str],
 ) -> Finding | None:
     call_id, output = field(item, "call_id"), field(item, "output")
     name, judged = names.get(call_id), known.get(str(call_id))
@@ -114,11 +121,13 @@ def _result(
         if _untrusted_memory(name, output, here):
             return Finding("content", f"{name}: a result that another session was shown")
         return None
-    return None if here or _transfer(name, output) else judge(name)
+    return None if here or _transfer(name, output, agents) else judge(name)
 
 
 def _untrusted_memory(name: str, output: object, here: bool) -> bool:
     """Tell whether a memory tool's result shows labelled text, or isn't plainly one of ours."""
+    if output == DEFAULT_APPROVAL_REJECTION_MESSAGE:
+        return False
     try:
         value = json.loads(output) if isinstance(output, str) else None
     except (ValueError, RecursionError):
@@ -132,18 +141,21 @@ def _untrusted_memory(name: str, output: object, here: bool) -> bool:
 
 
 def _labelled(value: object) -> bool:
-    if isinstance(value, list):
-        return any(map(_labelled, value))
-    if not isinstance(value, dict):
-        return False
-    handle = isinstance(value.get("path"), str) and is_handle(value["path"])
-    if value.get("labelled") is not False and "labelled" in value and not handle:
-        return True
-    return any(map(_labelled, value.values()))
+    waiting = [value]  # what nests deeply must not end the run
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, list):
+            waiting += each
+        elif isinstance(each, dict):
+            handle = isinstance(each.get("path"), str) and is_handle(each["path"])
+            if each.get("labelled", False) is not False and not handle:
+                return True
+            waiting += each.values()
+    return False
 
 
-def _transfer(name: str, output: object) -> bool:
-    """Tell whether this is a hand-off's result, which holds the name of the agent that its call holds."""
+def _transfer(name: str, output: object, agents: Container[str]) -> bool:
+    """Tell whether this is a hand-off's result: the name of an agent, known or told by its call."""
     try:
         told = json.loads(output) if isinstance(output, str) and len(output) < 300 else None
     except ValueError:
@@ -151,7 +163,9 @@ def _transfer(name: str, output: object) -> bool:
     if not isinstance(told, dict) or list(told) != ["assistant"]:
         return False
     target: Any = SimpleNamespace(name=told["assistant"])
-    return isinstance(target.name, str) and Handoff.default_tool_name(target) == name
+    if not isinstance(target.name, str):
+        return False
+    return target.name in agents or Handoff.default_tool_name(target) == name
 
 
 def _words(item: object, kind: object) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from sams_core.ambient import off_loop
 from sams_core.errors import NoSession, SessionClosed, StoreFailed
 from sams_core.govern import Governing
 from sams_openai_agents import inventory
-from sams_openai_agents.hooks import WatchingAgentHooks
+from sams_openai_agents.hooks import attach
 from sams_openai_agents.observe import Watch, blocks_of, mark
 from sams_openai_agents.restored import block_at_provider
 
@@ -38,10 +38,8 @@ class InputFilter:
             if inspect.isawaitable(given):
                 given = await given
         agent = data.agent
-        if not self.watch.begun:  # run hooks were left out
-            await self.watch.begin(RunContextWrapper(context=data.context), agent)
-        if not isinstance(agent.hooks, WatchingAgentHooks):
-            agent.hooks = WatchingAgentHooks(agent.hooks)
+        await self.watch.begin_once(RunContextWrapper(context=data.context), agent)
+        attach(agent)
         blocks = blocks_of(self.watch, data.context)
         settings = (agent.model_settings, self.settings)
 

@@ -33,9 +33,9 @@ from openai.types.responses import (
     ResponseOutputMessage,
 )
 from pydantic import BaseModel
+
 from sams_conformance.a.driver import App, Cast, Go, LiveTool, Message, Seen, answer, text_of
 from sams_conformance.a.scenario import Hosted, Turn
-
 from sams_openai_agents import govern, memory_tools
 
 Way = Literal["sync", "async"]

@@ -12,10 +12,10 @@ import pytest
 from agents import RunConfig, Runner, function_tool
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 from openai.types.responses import Response, ResponseCompletedEvent, ResponseOutputItemDoneEvent
-from sams_openai_agents import GovernedAgents, govern
 
 from sams_core import AgentSession, Owner, SQLiteBackend
 from sams_core.records import Change
+from sams_openai_agents import GovernedAgents, govern
 
 ASSIGNED = "tenant:acme"
 MODES = ("run", "run_sync", "run_streamed", "Runner.run", "Runner.run_streamed")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sams_openai_agents.demo import agent
-
 from sams_core.demo.story import run
+from sams_openai_agents.demo import agent
 
 
 def test_no_poison_is_served_and_every_source_was_seen_without_wrapping(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent
-from agents.mcp import MCPServerStdio
+from agents import Agent, RunContextWrapper
+from agents.mcp import MCPServerStdio, MCPUtil
 from agents.testing import function_call
-from sams_openai_agents import govern, memory_tools
 
 from sams_core import PermissionDenied
+from sams_openai_agents import govern, memory_tools
 
 pytestmark = pytest.mark.anyio
 SERVER = str(Path(__file__).with_name("server.py"))
@@ -45,6 +45,19 @@ async def test_a_call_of_its_tool_or_its_descriptions_alone_mark(
         session = await mode.play(agent(mode, server, *calls, [mode.write()]))
     assert [c.tainted for c in mode.changes()] == [True]
     assert any("MCP server crm" in source.name for source in session.sources)
+
+
+@pytest.mark.parametrize("vouched", [None, "server", "tools"])
+async def test_tools_made_of_it_by_hand_bring_its_descriptions_too(
+    mode: Any, vouched: str | None
+) -> None:
+    async with connect("lookup") as server:
+        reader = agent(mode, server, [mode.write()])
+        made = await MCPUtil.get_function_tools(server, False, RunContextWrapper(None), reader)
+        reader.mcp_servers, reader.tools = [], [*reader.tools, *made]
+        trusted = {None: (), "server": (server,), "tools": tuple(made)}[vouched]
+        session = await mode.play(reader, trusted=trusted)
+    assert [c.tainted for c in mode.changes()] == [vouched is None], session.sources
 
 
 async def test_a_server_that_the_harness_vouches_for_stays_clean(mode: Any) -> None:

@@ -11,6 +11,7 @@ import pytest
 from agents import Agent, RunHooks, Runner, RunState, SQLiteSession, function_tool, handoff
 from agents.memory import SessionSettings
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
+
 from sams_openai_agents import govern, memory_tools, restored
 from sams_openai_agents.observe import UNPLANNED
 
@@ -105,6 +106,54 @@ async def test_a_history_of_several_agents_stays_clean_in_a_new_process(each_mod
     assert [c.tainted for c in lab.changes()] == [False, False], session.sources
 
 
+async def test_a_history_whose_last_agent_knows_less_stays_clean_in_a_new_process(
+    each_mode: Any,
+) -> None:
+    lab = each_mode()
+    history = SQLiteSession("chat", lab.folder / "history.db")
+    last = Agent(name="Last", tools=memory_tools(), model=lab.script([lab.write()]))
+    over = handoff(last, tool_name_override="escalate")
+    turns = (
+        [function_call("calc", {"a": 1}, call_id="k1")],
+        [function_call("escalate", {}, call_id="h1")],
+    )
+    first = Agent(name="First", tools=[calc], handoffs=[over], model=lab.script(*turns))
+    session = await lab.play(first, session_=history, trusted=(calc,))
+    new_process()
+    last.model = lab.script([lab.write("w2", "b")])
+    await lab.play(last, "and", session=session, session_=history, trusted=(calc,))
+    assert [c.tainted for c in lab.changes()] == [False, False], session.sources
+
+
+async def test_a_rejected_write_in_a_history_says_nothing_of_outsiders(lab: Any) -> None:
+    history = SQLiteSession("chat", lab.folder / "history.db")
+    tools = memory_tools()
+    for tool in tools:
+        tool.needs_approval = True
+    agent = Agent(name="A", tools=tools, model=lab.script([lab.write()]))
+    session, governed, quiet = lab.session(), govern(), lab.quiet()
+    with governed(session):
+        result = await governed.run(agent, "hi", session=history, run_config=quiet)
+        state = result.to_state()
+        state.reject(result.interruptions[0])
+        agent.model = lab.script()
+        await governed.run(agent, state, session=history, run_config=quiet)
+    new_process()
+    await lab.play(writer(lab), session=session, session_=history)
+    assert [c.tainted for c in lab.changes()] == [False], session.sources
+
+
+@pytest.mark.parametrize("deep", ["[" * 900 + "]" * 900, '{"a":' * 900 + "1" + "}" * 900])
+async def test_a_result_that_nests_deeply_ends_no_run(lab: Any, deep: str) -> None:
+    items: list[Any] = [
+        {"type": "function_call", "call_id": "c", "name": "memory_read", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": f'{{"x": {deep}}}'},
+        {"role": "user", "content": "go"},
+    ]
+    session = await lab.play(writer(lab), items)
+    assert session.tainted
+
+
 async def test_what_another_session_was_shown_marks_the_one_that_opens_its_history(
     lab: Any,
 ) -> None:
@@ -161,6 +210,38 @@ async def test_a_clean_paused_state_resumes_clean_in_a_new_process(each_mode: An
     new_process()
     session = await lab.play(agent, await resume(agent, saved), trusted=(calc,))
     assert [c.tainted for c in lab.changes()] == [False], session.sources
+
+
+async def paused_helper(lab: Any) -> tuple[Any, Any]:
+    """Return an agent and its helper, which the run before it paused in."""
+    tools = memory_tools()
+    for tool in tools:
+        tool.needs_approval = tool.name == "memory_write"
+    inner = Agent(name="H", tools=[*tools, calc], model=lab.script())
+    helper = inner.as_tool("ask", "Ask.")
+    return Agent(name="A", tools=[helper], model=lab.script()), inner
+
+
+@pytest.mark.parametrize("new", [False, True], ids=["same process", "new process"])
+@pytest.mark.parametrize("trusted", [True, False], ids=["trusted", "undeclared"])
+async def test_a_helper_that_paused_resumes_as_it_was(
+    each_mode: Any, new: bool, trusted: bool
+) -> None:
+    lab = each_mode()
+    agent, inner = await paused_helper(lab)
+    agent.model = lab.script([function_call("ask", {"input": "q"}, call_id="o1")])
+    inner.model = lab.script([function_call("calc", {"a": 1}, call_id="k1")], [lab.write()])
+    vouched = (agent.tools[0], calc) if trusted else (agent.tools[0],)
+    session = lab.session()
+    with (governed := govern(trusted=vouched))(session):
+        result = await governed.run(agent, "hi", run_config=lab.quiet())
+    saved = json.loads(json.dumps(result.to_state().to_json()))
+    if new:
+        new_process()
+    agent, _ = await paused_helper(lab)
+    vouched = (agent.tools[0], calc) if trusted else (agent.tools[0],)
+    await lab.play(agent, await resume(agent, saved), session=session, trusted=vouched)
+    assert [c.tainted for c in lab.changes()] == [not trusted], session.sources
 
 
 async def test_a_write_that_is_resumed_twice_is_stored_once(lab: Any) -> None:

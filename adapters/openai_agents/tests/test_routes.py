@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from agents import (
     Agent,
+    AgentHooks,
     CustomTool,
     FileSearchTool,
     FunctionTool,
     ModelSettings,
+    RunHooks,
     Runner,
     ShellTool,
+    SQLiteSession,
     ToolGuardrailFunctionOutput,
     WebSearchTool,
     function_tool,
@@ -29,7 +33,8 @@ from openai.types.responses import (
     ResponseOutputMessage,
 )
 from openai.types.responses.response_output_item import ImageGenerationCall, McpCall, McpListTools
-from sams_openai_agents import memory_tools
+
+from sams_openai_agents import govern, memory_tools
 
 pytestmark = pytest.mark.anyio
 Make = Callable[[Any], dict[str, Any]]  # from a lab: what `Lab.play` takes
@@ -153,6 +158,27 @@ def nested_run(lab: Any) -> dict[str, Any]:
     return {"agent": agent(lab, [call], tools=[ask]), "trusted": (ask,)}
 
 
+def two_helpers(lab: Any) -> dict[str, Any]:
+    """A helper asks a helper; both are vouched for, what they read isn't."""
+    inner = helper(lab, [lab.calls_fetch()], tools=[lab.fetch()])
+    ask = function_call("ask", {"input": "q"}, call_id="o1")
+    outer = helper(lab, [ask], tools=[inner])
+    again = function_call("ask", {"input": "q"}, call_id="o2")
+    return {"agent": agent(lab, [again], [lab.write()], tools=[outer]), "trusted": (inner, outer)}
+
+
+def wraps(lab: Any) -> FunctionTool:
+    """A helper whose invoker was replaced, so that nobody can tell how it runs."""
+    made = helper(lab)
+    inner = made.on_invoke_tool
+
+    async def logged(ctx: Any, arguments: str) -> Any:
+        return await inner(ctx, arguments)
+
+    made.on_invoke_tool = logged
+    return made
+
+
 def hands_over(*, reads: bool, dynamic: bool = False, **config: Any) -> Make:
     def build(lab: Any) -> dict[str, Any]:
         other = Agent(name="B", tools=memory_tools(), model=lab.script([lab.write()]))
@@ -189,13 +215,31 @@ def goes_on_with(**more: Any) -> Make:
     return lambda lab: {"agent": agent(lab, [lab.write()]), **more}
 
 
+class ListingMCP(Agent[Any]):
+    async def get_mcp_tools(self, run_context: Any) -> list[Any]:
+        return []
+
+
+class ChangesInput(RunHooks[Any]):
+    async def on_llm_start(self, context: Any, agent: Any, system: Any, items: Any) -> None:
+        items.append(part(type="input_image", image_url="https://x.example/a.png"))
+
+
+class AgentChangesInput(AgentHooks[Any]):
+    async def on_llm_start(self, context: Any, agent: Any, system: Any, items: Any) -> None:
+        await asyncio.sleep(0)
+        items.append(part(type="input_image", image_url="https://x.example/a.png"))
+
+
 class Listing(Agent[Any]):
     async def get_all_tools(self, run_context: Any) -> list[Any]:
         return await super().get_all_tools(run_context)
 
 
-def listing(lab: Any) -> dict[str, Any]:
-    return {"agent": Listing(name="L", tools=memory_tools(), model=lab.script([lab.write()]))}
+def listing(kind: type[Agent[Any]]) -> Make:
+    return lambda lab: {
+        "agent": kind(name="L", tools=memory_tools(), model=lab.script([lab.write()]))
+    }
 
 
 def replaced(lab: Any) -> dict[str, Any]:
@@ -269,6 +313,23 @@ TAINTED: dict[str, Make] = {
     "a helper with a configuration of its own": asks(
         lambda lab: helper(lab, [WEB, lab.write()], run_config=lab.quiet())
     ),
+    "a helper with a configuration of its own that reads, its caller writes": asks_then_writes(
+        lambda lab: helper(lab, [WEB], run_config=lab.quiet())
+    ),
+    "a helper with a history of its own": asks_then_writes(
+        lambda lab: helper(lab, session=SQLiteSession("h", lab.folder / "helper.db"))
+    ),
+    "a helper with a conversation of its own": asks_then_writes(
+        lambda lab: helper(lab, conversation_id="conv_old")
+    ),
+    "a helper that goes on with a response": asks_then_writes(
+        lambda lab: helper(lab, previous_response_id="resp_old")
+    ),
+    "a helper that is streamed": asks_then_writes(
+        lambda lab: helper(lab, [lab.calls_fetch()], tools=[lab.fetch()], on_stream=lambda _: None)
+    ),
+    "a helper whose invoker was replaced": asks_then_writes(wraps),
+    "a helper's helper": two_helpers,
     "a run inside a tool": nested_run,
     "a hand-off after reading": hands_over(reads=True),
     "a hand-off by object": hands_over(reads=True, dynamic=True),
@@ -276,7 +337,10 @@ TAINTED: dict[str, Make] = {
     "a hand-off that drops evidence": hands_over(reads=True, handoff_input_filter=forget),
     "a name shared with a trusted tool, last": twins(impostor_last=True),
     "a name shared with a trusted tool, first": twins(impostor_last=False),
-    "an agent that lists its tools by itself": listing,
+    "an agent that lists its tools by itself": listing(Listing),
+    "an agent that lists its MCP tools by itself": listing(ListingMCP),
+    "an image that a run's hook puts into the request": goes_on_with(hooks=ChangesInput()),
+    "an image that an agent's hook puts into the request": offers(hooks=AgentChangesInput()),
     "a trusted function's tool with another body": replaced,
     "an unknown conversation": goes_on_with(conversation_id="conv_old"),
     "an unknown response": goes_on_with(previous_response_id="resp_old"),
@@ -311,6 +375,11 @@ CLEAN: dict[str, Make] = {
     "a trusted plain function": with_calc([CALC], [None], trusted=calc.__wrapped__),
     "a trusted custom tool": custom,
     "a trusted helper that writes": asks(lambda lab: helper(lab, [lab.write()])),
+    "a trusted helper with a governed configuration": asks_then_writes(
+        lambda lab: helper(
+            lab, run_config=govern().run_kwargs(run_config=lab.quiet())["run_config"]
+        )
+    ),
     "a hand-off": hands_over(reads=False),
     "an undeclared tool that isn't called": idle,
     "harmless extra settings": offers(model_settings=ModelSettings(extra_args={"seed": 1})),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import json
 from typing import Any
@@ -11,11 +12,11 @@ import pytest
 from agents import Agent, AgentHooks, RunConfig, RunHooks, Runner, UserError, function_tool, handoff
 from agents.run_config import CallModelData, ModelInputData
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
-from sams_openai_agents import GovernedAgents, govern, memory_tools
-from sams_openai_agents.tools import UNGOVERNED
 
 from sams_core import NoSession, Owner, PermissionDenied
 from sams_core.ambient import current_session
+from sams_openai_agents import GovernedAgents, govern, memory_tools
+from sams_openai_agents.tools import UNGOVERNED
 
 pytestmark = pytest.mark.anyio
 ASSIGNED = "tenant:acme"
@@ -172,6 +173,20 @@ async def test_a_plain_stream_that_outlives_its_block_is_refused(lab: Any) -> No
     assert not lab.changes()
 
 
+async def test_a_plain_stream_that_outlives_its_block_does_not_act_for_the_block_around_it(
+    lab: Any,
+) -> None:
+    outer, inner, governed = lab.session("outer"), lab.session("inner"), govern()
+    with governed(outer):
+        with governed(inner):
+            given = governed.run_kwargs(run_config=lab.quiet())
+            stream = Runner.run_streamed(writer(lab), "hi", **given)
+        async for _ in stream.stream_events():
+            pass
+    assert outputs_of(stream)[0]["error"]["rule"] == "no-session"
+    assert not lab.changes()
+
+
 async def test_a_stream_inside_a_web_frameworks_generator_is_governed(lab: Any) -> None:
     session, governed = lab.session(), govern()
     agent = writer(lab, [lab.calls_fetch()], [lab.write()], tools=[lab.fetch()])
@@ -265,6 +280,51 @@ async def test_the_users_hooks_hear_what_they_would_have_heard(each_mode: Any) -
     assert mine.heard == plain.heard != []
     assert agents_mine.heard == agents_plain.heard != []
     assert agent.hooks.marker == "mine"  # type: ignore[union-attr]
+
+
+async def test_the_users_agent_hooks_still_look_like_theirs(lab: Any) -> None:
+    mine = OfAgent()
+    agent = writer(lab, hooks=mine)
+    await lab.play(agent)
+    kept: Any = agent.hooks
+    for each in (kept, copy.copy(kept), copy.deepcopy(kept)):
+        assert isinstance(each, OfAgent)
+    kept.heard = []  # what is set there is what they see
+    agent.model = lab.script()
+    await lab.play(agent)
+    assert mine.heard == ["start"] and agent.hooks is kept
+
+
+@pytest.mark.parametrize(
+    "event", sorted(n for n in vars(RunHooks.__origin__) if n.startswith("on_"))
+)  # type: ignore[attr-defined]
+async def test_what_the_users_hooks_raise_is_what_the_run_raises(lab: Any, event: str) -> None:
+    class Mine(RunHooks[Any]):
+        pass
+
+    async def fail(*args: Any, **more: Any) -> None:
+        raise OSError("mine")
+
+    setattr(Mine, event, fail)
+    raised: list[Any] = []
+    for govern_it in (False, True):
+        agent = two(lab, lab.calls_fetch(), None)
+        with pytest.raises((OSError, UserError)) as failed:
+            if govern_it:
+                await lab.play(agent, hooks=Mine())
+            else:
+                await Runner.run(agent, "hi", hooks=Mine(), run_config=lab.quiet())
+        raised.append((type(failed.value), str(failed.value)))
+    assert raised[0] == raised[1]
+
+
+async def test_both_governances_judge_where_a_run_is_of_another_than_its_block(lab: Any) -> None:
+    tool = lab.fetch()
+    lenient, strict = govern(trusted=[tool]), govern()
+    agent = writer(lab, [lab.calls_fetch()], [lab.write()], tools=[tool])
+    with lenient(lab.session()):
+        await Runner.run(agent, "hi", **strict.run_kwargs(run_config=lab.quiet()))
+    assert [c.tainted for c in lab.changes()] == [True]
 
 
 async def test_the_users_filter_runs_first_and_sees_no_block(lab: Any) -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import inspect
 from typing import get_args
 
-from agents import AgentHooks, RunHooks, Runner, ShellTool, function_tool
+from agents import Agent, AgentHooks, RunHooks, Runner, ShellTool, function_tool
 from agents.lifecycle import AgentHooksBase, RunHooksBase
 from agents.tool import Tool
+
+from sams_core.tools import schemas
 from sams_openai_agents import memory_tools
 from sams_openai_agents.govern import _GOES_ON_WITH
 from sams_openai_agents.hooks import WatchingAgentHooks, WatchingRunHooks
-from sams_openai_agents.inventory import _LOCAL
-
-from sams_core.tools import schemas
+from sams_openai_agents.inventory import _GOES_ON_WITH as OF_A_HELPER
+from sams_openai_agents.inventory import _LOCAL, _apart, _helper
 
 
 def events(kind: type) -> set[str]:
@@ -50,6 +51,14 @@ def test_a_function_tool_tells_which_function_it_runs() -> None:
         return ""
 
     assert function_tool(calc).__wrapped__ is calc
+
+
+def test_an_agent_as_a_tool_tells_whom_it_runs_and_with_what() -> None:
+    agent = Agent(name="H")
+    tool = agent.as_tool("ask", "Ask.")
+    assert _helper(tool) is agent and _apart(tool) is None
+    given = set(inspect.signature(Agent.as_tool).parameters) & _GOES_ON_WITH.keys()
+    assert given == set(OF_A_HELPER)
 
 
 def test_the_schemas_reach_the_model_as_the_core_wrote_them() -> None:

@@ -18,9 +18,9 @@ from agents import (
 )
 from agents.testing import function_call
 from agents.tool_context import ToolContext
-from sams_openai_agents import memory_tools
 
 from sams_core import AgentSession, tainting
+from sams_openai_agents import memory_tools
 
 pytestmark = pytest.mark.anyio
 
