@@ -38,7 +38,7 @@ _thread = threading.local()
 
 
 def _here() -> tuple[int, object, object]:
-    """Return this thread and task. Numbers are used again, so the objects themselves are part of it."""
+    """Return this thread and task; numbers are used again, so they alone would not tell."""
     asyncio = sys.modules.get("asyncio")  # where nobody has imported it there is no task
     try:
         task = asyncio.current_task() if asyncio is not None else None
@@ -46,7 +46,7 @@ def _here() -> tuple[int, object, object]:
         task = None
     if not hasattr(_thread, "itself"):
         _thread.itself = object()
-    return threading.get_ident(), _thread.itself, task
+    return threading.get_ident(), _thread.itself, None if task is None else weakref.ref(task)
 
 
 def _module(frame: FrameType | None) -> object:
@@ -100,7 +100,7 @@ class Activation:
                 held.remove(self)
             if self.frame is not None and not held:
                 _held.pop(id(self.frame), None)
-        self.frame, self._entered = None, (0, None, None)
+        self.frame = None
         if self._token is not None and _ambient.get() is self:
             try:
                 _ambient.reset(self._token)
@@ -179,7 +179,15 @@ def current_activation() -> Activation | None:
     """Return the innermost activation inside whose block this code runs."""
     inherited = _ambient.get()
     while inherited is not None and not inherited.effective():
-        inherited = inherited._outer
+        outer = inherited._outer
+        if (
+            outer is not None
+            and not inherited.alive
+            and outer.session.family is not inherited.session.family
+            and _here() != inherited._entered
+        ):
+            outer = None  # a task that outlives its block isn't another session's work
+        inherited = outer
     running = _on_stack()
     if running is None or (inherited is not None and inherited.within(running)):
         return inherited

@@ -321,3 +321,29 @@ def test_a_block_of_an_enclosing_generator_runs_inside_the_inner_one(
             yield outer.effective(), inner.effective()
 
     assert list(enclosing()) == [(True, True)]
+
+
+def test_what_outlives_an_inner_block_isnt_the_outer_sessions_work(
+    backend: Backend, session: AgentSession, open_clean: Open
+) -> None:
+    other = open_clean(backend, "other")
+
+    async def late(inside: asyncio.Event, seen: list[object]) -> None:
+        seen.append(current_session())
+        await inside.wait()
+        seen.append(current_session())
+
+    async def main(inner: AgentSession) -> list[object]:
+        over, seen = asyncio.Event(), list[object]()
+        with session.active():
+            with inner.active():
+                task = asyncio.create_task(late(over, seen))
+                await asyncio.sleep(0)
+            assert current_session() is session
+            over.set()
+            await task
+        return seen
+
+    assert asyncio.run(main(other)) == [other, None]
+    child = session.child("helper")  # of one family: the same marks, and more scope than a child's
+    assert asyncio.run(main(child)) == [child, session]
