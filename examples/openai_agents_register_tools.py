@@ -14,9 +14,9 @@ import tempfile
 
 from agents import Agent, RunConfig, function_tool
 from agents.testing import ScriptedModel, assistant_message, function_call
-from sams_openai_agents import govern, memory_tools
 
 from sams_core import AgentSession, Owner, SQLiteBackend
+from sams_openai_agents import govern, memory_tools
 
 
 @function_tool

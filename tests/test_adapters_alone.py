@@ -33,7 +33,7 @@ def test_an_adapter_alone_is_conformant(word: str, resolution: str, tmp_path: Pa
     python = tmp_path / "venv/bin/python"
     needs = [f"{ROOT}[{word},conformance]"]
     if word == "langchain":
-        needs.append("langgraph-checkpoint-sqlite")  # the driver's resumes in a new process
+        needs.append("langgraph-checkpoint-sqlite>=3.1.2")  # the driver's resumes in a new process
     run(
         *(sys.executable, "-m", "uv", "pip", "install", "-q", "--python", python),
         *("--resolution", resolution, *needs),

@@ -52,11 +52,13 @@ _BESIDE = frozenset(
 # Parts of key names by which providers say that they read something, or are asked to.
 _READ = ("annotation", "citation", "grounding", "search", "server_tool", "source")
 _ASKED = (
-    *("cached_content", "connector", "conversation", "data_source", "document", "file_id"),
+    *("cached_content", "connector", "container", "conversation", "data_source", "document"),
+    "file_id",
     *("grounding", "knowledge", "mcp", "plugin", "previous_response", "retriev", "search"),
     "vector_store",
 )
-_FORMS = ("format", "schema", "stop", "tool_choice")  # describe the answer, in the app's own words
+# Describe the answer, or are for the app's own records.
+_FORMS = ("format", "headers", "metadata", "schema", "stop", "tool_choice")
 _RUN_BY_THE_APP = (
     ("name", "input_schema"),
     ("name", "parameters"),

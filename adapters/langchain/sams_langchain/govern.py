@@ -6,13 +6,15 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeGuard
 
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import StructuredTool, Tool
 
 from sams_core.ambient import Activation, current_activation
 from sams_core.errors import SamsError
-from sams_core.govern import Bound, Governed, Governing, undeclared
+from sams_core.govern import Bound, Governed, Governing, at_work, undeclared
 from sams_core.taint import Family
+from sams_langchain import history
 
 
 class Govern(Governed):
@@ -21,11 +23,19 @@ class Govern(Governed):
     word = "langchain"
 
     def __init__(self, bound: Bound = None, /, *, trusted: Iterable[object] = ()) -> None:
-        objects = tuple(trusted)
-        # A framework's copy of a trusted tool is known by what it runs.
-        inside = [each for tool in objects for each in runs(tool)]
-        super().__init__(bound, trusted=(*objects, *inside))
+        self.objects = tuple(trusted)
+        super().__init__(bound, trusted=self.objects)
         self.given = trusted
+        # A framework's copy of a trusted tool is known by its name and what it runs.
+        self._copied = [(_called(each), inside) for each in self.objects if (inside := runs(each))]
+        self.examples = {
+            key for m in self.objects if isinstance(m, BaseMessage) for key in history.keys(m)
+        }
+
+    def vouches(self, tool: object) -> bool:
+        """Tell whether a tool is trusted, or a copy of a trusted one, or made of trusted functions."""
+        inside = runs(tool)
+        return self.trusted.covers(tool, inside) or (_called(tool), inside) in self._copied
 
     def __deepcopy__(self, memo: object) -> Govern:
         return self  # a copied tool belongs to the same session
@@ -50,8 +60,9 @@ def govern(session_or_resolver: Bound = None, /, *, trusted: Iterable[object] = 
     """Build an agent's governance once, beside it; `with governed(session):` observes what runs inside.
 
     Every tool and retriever that isn't named in `trusted` marks the session before it runs. `trusted`
-    takes tool objects, or the plain functions that tools are made of; names and a list given to the
-    agent itself are refused. A resolver is called with what LangGraph has (`Runtime` in a middleware
+    takes tool objects, or the plain functions that tools are made of, and messages that the app's
+    author wrote as a model's (a greeting, examples); names and a list given to the agent itself are
+    refused. A resolver is called with what LangGraph has (`Runtime` in a middleware
     or tool, else the run's config) and must read authenticated server state only.
     """
     return Govern(session_or_resolver, trusted=trusted)
@@ -72,21 +83,24 @@ def runs(tool: object) -> list[object]:
 def blocks(began_in: Governing | None = None) -> list[Governing]:
     """Return the blocks in which this code runs, innermost first.
 
-    Also those that enclosed the beginning of the run that it is part of: a stream's consumer may pull
-    from another thread than the one that entered the block. What encloses a block that is at work is
-    at work until it is left.
+    Also the one in which the run began that it is part of, and what encloses that: a stream's tools go
+    on in other threads while its generator, which holds the block, waits for the consumer.
     """
-    found: list[Governing] = []
-    starts: tuple[Activation | None, ...] = (current_activation(), began_in)
-    for activation in starts:
-        while activation is not None:
-            if activation.alive and _ours(activation) and activation not in found:
-                found.append(activation)
-            activation = activation._outer
+    found = at_work(Govern)
+    outer: Activation | None = began_in
+    while outer is not None and began_in is not None:
+        waits = outer.alive and outer.frame is began_in.frame
+        if (waits or outer.effective()) and _ours(outer) and outer not in found:
+            found.append(outer)
+        outer = outer._outer
     return found
 
 
-def _ours(block: object) -> TypeGuard[Governing]:
+class _Block(Governing):  # as the type checker sees ours
+    governed: Govern
+
+
+def _ours(block: object) -> TypeGuard[_Block]:
     return isinstance(block, Governing) and isinstance(block.governed, Govern)
 
 
@@ -97,7 +111,7 @@ def rejoined() -> AbstractContextManager[Any]:
     own configuration, which LangChain hands on by reference, still has the block's handler.
     """
     config = var_child_runnable_config.get() if current_activation() is None else None
-    for handler in getattr((config or {}).get("callbacks"), "handlers", ()):
+    for handler in reversed(getattr((config or {}).get("callbacks"), "handlers", ())):  # innermost
         block = getattr(handler, "block", None)
         if _ours(block):
             return block.governed(block.session)
@@ -124,8 +138,23 @@ def begin(where: Iterable[Governing], name: str, tool: object, kind: str = "tool
 
 def trusted(where: Iterable[Governing], tool: object) -> bool:
     """Tell whether the harness vouched for a tool in one of these blocks; nobody does for None."""
-    inside = runs(tool)
-    return tool is not None and any(b.governed.trusted.covers(tool, inside) for b in where)
+    return tool is not None and any(_ours(b) and b.governed.vouches(tool) for b in where)
+
+
+def named(where: Iterable[Governing], name: str) -> object:
+    """Return what is trusted under a name, where the tool itself can't be told yet."""
+    found = [each for block in where if _ours(block) for each in block.governed.objects]
+    return next((each for each in found if _called(each) == name), None)
+
+
+def vouched(where: Iterable[Governing], family: Family) -> set[str]:
+    """Return what the messages are known by that a family's harness vouched for."""
+    ours = [b.governed for b in where if _ours(b) and b.session.family is family]
+    return {key for governed in ours for key in governed.examples}
+
+
+def _called(tool: object) -> object:
+    return getattr(tool, "name", None) or getattr(tool, "__name__", None)
 
 
 def _each(where: Iterable[Governing], kind: str, name: str) -> None:

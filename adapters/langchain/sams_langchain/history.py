@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import threading
-import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -21,43 +22,65 @@ from sams_core.taint import Family
 FOREIGN = "a conversation from elsewhere"
 STATE = "sams_history"
 
-_seen: weakref.WeakKeyDictionary[Family, set[str]] = weakref.WeakKeyDictionary()
+_FAMILIES, _TURNS = 1000, 100  # of which a process remembers; more only cost a mark
+
+
+@dataclass(frozen=True)
+class _Known:
+    own: set[str] = field(default_factory=set)
+    turns: dict[str, AIMessage] = field(default_factory=dict)  # by the ids of their calls
+
+
 _lock = threading.Lock()
 
 
-def _of(family: Family) -> set[str]:
+@lru_cache(_FAMILIES)
+def _named(location: str, container: str, name: str) -> _Known:
+    return _Known()
+
+
+def _of(family: Family) -> _Known:
+    # By name, because a server may open the session anew for each request.
     with _lock:
-        return _seen.setdefault(family, set())
+        return _named(family.backend.location, family.container, family.name)
 
 
 def remember(family: Family, messages: Iterable[BaseMessage] = (), call_id: object = None) -> None:
     """Take messages, or the call with this id, for the family's own."""
-    own = _of(family)
+    known = _of(family)
     if isinstance(call_id, str):
-        own.add("call " + call_id)
+        known.own.add("call " + call_id)
     for message in messages:
+        known.own.update(keys(message))
         if isinstance(message, AIMessage):
-            own.add(_key(message))
-        elif isinstance(message, ToolMessage):
-            own.add("call " + message.tool_call_id)
+            for call in message.tool_calls:
+                known.turns.pop(call["id"] or "", None)  # so that the newest is the last one
+                known.turns[call["id"] or ""] = message
+    for old in list(known.turns)[:-_TURNS]:
+        known.turns.pop(old, None)
 
 
-def _key(message: AIMessage) -> str:
-    if message.id is not None:
-        return "said " + message.id
+def heard(family: Family, call_id: str | None) -> AIMessage | None:
+    """Return the newest answer of the family's models that made this call, if it is remembered."""
+    return _of(family).turns.get(call_id or "")
+
+
+def keys(message: BaseMessage) -> list[str]:
+    """Return what a model's answer or a tool's result is known by; nothing for other messages."""
+    if isinstance(message, ToolMessage):
+        return ["call " + message.tool_call_id]
+    if not isinstance(message, AIMessage):
+        return []
     told = repr((message.content, [(c["name"], c["args"], c["id"]) for c in message.tool_calls]))
-    return "text " + hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+    text = "text " + hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+    return [text] if message.id is None else [text, "said " + message.id]
 
 
-def strange(family: Family, messages: Iterable[BaseMessage]) -> bool:
+def strange(family: Family, messages: Iterable[BaseMessage], vouched: Set[str]) -> bool:
     """Tell whether a model's answer or a tool's result among messages isn't known as the family's."""
-    own = _of(family)
-    for message in messages:
-        if isinstance(message, AIMessage) and _key(message) not in own:
-            return True
-        if isinstance(message, ToolMessage) and "call " + message.tool_call_id not in own:
-            return True
-    return False
+    known = _of(family).own
+    found = [each for message in messages if (each := keys(message))]
+    return any(known.isdisjoint(each) and vouched.isdisjoint(each) for each in found)
 
 
 def pointer(session: AgentSession, messages: Sequence[BaseMessage]) -> list[str]:
@@ -71,28 +94,27 @@ def _owner(session: AgentSession) -> str:
     return hashlib.sha256(repr((family.container, family.name)).encode()).hexdigest()[:32]
 
 
-def own(session: AgentSession, messages: Sequence[BaseMessage], said: object) -> bool:
+def own(
+    session: AgentSession, messages: Sequence[BaseMessage], said: object, vouched: Set[str]
+) -> bool:
     """Tell whether all of a graph's messages are this family's, and remember them.
 
     What the pointer covers is; after that an answer must be known in this process, and a result must
     belong to a call that is the family's: whatever nobody vouched for was marked when it was called.
+    Nothing is under another family's pointer, since a summary of its conversation looks like a user.
     """
-    upto = -1
-    if isinstance(said, list) and len(said) == 2 and said[0] == _owner(session):
+    upto, clean = -1, True
+    if isinstance(said, list) and len(said) == 2:
         ids = [message.id for message in messages]
-        upto = ids.index(said[1]) if said[1] in ids else -1
-    known = _of(session.family)
-    calls: set[str | None] = set()
-    clean = True
+        upto = ids.index(said[1]) if said[0] == _owner(session) and said[1] in ids else -1
+        clean = said[0] == _owner(session) or not messages
+    calls: set[str] = set()
+    known = (_of(session.family).own, vouched, calls)
     for number, message in enumerate(messages):
-        if isinstance(message, AIMessage):
-            mine = number <= upto or _key(message) in known
-            calls |= {call["id"] for call in message.tool_calls} if mine else set()
-        elif isinstance(message, ToolMessage):
-            answered = message.tool_call_id in calls
-            mine = number <= upto or answered or "call " + message.tool_call_id in known
-        else:
-            continue
+        names = keys(message)
+        mine = number <= upto or not names or any(not k.isdisjoint(names) for k in known)
+        if mine and isinstance(message, AIMessage):
+            calls |= {f"call {call['id']}" for call in message.tool_calls}
         clean = clean and mine
     remember(session.family, messages)  # once marked, they are the family's too
     return clean

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import LLMResult
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.tools import BaseTool
@@ -23,7 +23,7 @@ from langchain_core.tracers.context import register_configure_hook
 from sams_core.govern import Governing, refuse_shadow
 from sams_langchain import history
 from sams_langchain.content import asked, foreign
-from sams_langchain.govern import begin, blocks, mark
+from sams_langchain.govern import begin, blocks, mark, vouched
 from sams_langchain.tools import is_memory_tool
 
 T = TypeVar("T")
@@ -80,7 +80,8 @@ class Observer(BaseCallbackHandler):
         ):
             mark(where, "content", told)
         for block in where:
-            if history.strange(block.session.family, sent):
+            family = block.session.family
+            if history.strange(family, sent, vouched(where, family)):
                 mark([block], "history", history.FOREIGN)
 
     def on_llm_new_token(self, token: Any, *, chunk: Any = None, **more: Any) -> None:
@@ -88,6 +89,12 @@ class Observer(BaseCallbackHandler):
         message = getattr(chunk, "message", None)
         if isinstance(message, BaseMessage):
             self._answered([message])
+
+    def on_stream_event(self, event: Any, **more: Any) -> None:
+        """Do the same for the newer form of streams."""
+        content = event.get("content") if isinstance(event, Mapping) else None
+        if isinstance(content, dict):
+            self._answered([AIMessage([content])])
 
     def on_llm_end(self, response: LLMResult, **more: Any) -> None:
         """Mark for what an answer was made from, and know it as the family's own."""

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 from langchain_core.tools import BaseTool
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
@@ -23,9 +23,9 @@ from sams_core.session import AgentSession
 from sams_core.tools import TOOL_NAMES, refusal
 from sams_langchain import history
 from sams_langchain.content import asked, described_elsewhere, foreign, offered
-from sams_langchain.govern import Govern, blocks, mark, rejoined, trusted
+from sams_langchain.govern import Govern, blocks, mark, rejoined, trusted, vouched
 from sams_langchain.tools import is_memory_tool, memory_tools, plain_runtime, refused
-from sams_langchain.turns import judge
+from sams_langchain.turns import judge, judge_call
 
 _BUILDERS = ("langchain", "langgraph", "deepagents")
 Answer = Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -37,7 +37,11 @@ def _newest(before: list[str], after: list[str]) -> list[str]:
 
 
 class SamsState(AgentState[Any]):
-    """The graph's state with a pointer: whose conversation it is, up to which message."""
+    """A graph's state with a pointer: whose conversation it is, up to which message.
+
+    For graphs whose nodes are agents with `SamsMiddleware`: `StateGraph(SamsState)` keeps the pointer
+    with the thread, so that going on in another process is known to be the same conversation.
+    """
 
     sams_history: NotRequired[Annotated[list[str], _newest]]
 
@@ -89,14 +93,23 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
             session = self._session(runtime)
             if session is None:
                 return None
-            messages = list(state.get("messages", ()))
             with self.governed(session):
-                _judge_history(session, messages, state)
-            return {history.STATE: history.pointer(session, messages)}
+                _judge_history(session, list(state.get("messages", ())), state)
+            return _pointed(session, state)
 
     async def abefore_agent(self, state: SamsState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Judge the conversation that the run begins with."""
         return self.before_agent(state, runtime)
+
+    def after_agent(self, state: SamsState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Take what the app's other middleware said in this run for the session's own."""
+        with rejoined():
+            session = self._session(runtime)
+            return None if session is None else _pointed(session, state)
+
+    async def aafter_agent(self, state: SamsState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Take what the app's other middleware said in this run for the session's own."""
+        return self.after_agent(state, runtime)
 
     # Around the model.
 
@@ -142,8 +155,7 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
         for place, message in enumerate(said):
             if message.id is None:
                 message.id = str(uuid4())  # so that the pointer can name it
-            if isinstance(message, AIMessage):
-                judge(blocks(), said, place, request.tools)
+            judge(blocks(), message, request.tools, said[place + 1 :])
         history.remember(session.family, said)
         update = {history.STATE: history.pointer(session, [*request.messages, *said])}
         return ExtendedModelResponse(response, Command(update=update))
@@ -181,11 +193,8 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
     def _judge(self, session: AgentSession, request: ToolCallRequest) -> None:
         call_id = request.tool_call["id"]
         refuse_shadow(request.tool_call["name"], is_memory_tool(request.tool))
-        messages = history.messages_of(request.state, call_id)
-        _judge_history(session, messages, request.state)
-        place = history.turn(messages, call_id)
-        if place is not None:
-            judge(blocks(), messages, place, getattr(request.runtime, "tools", ()))
+        _judge_history(session, history.messages_of(request.state, call_id), request.state)
+        judge_call(blocks(), request.state, call_id, getattr(request.runtime, "tools", ()))
         history.remember(session.family, call_id=call_id)
 
     # Whose run this is.
@@ -212,9 +221,13 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
 _UNGOVERNED = (NoSession.rule, "foreign-run")
 
 
+def _pointed(session: AgentSession, state: SamsState) -> dict[str, Any]:
+    return {history.STATE: history.pointer(session, list(state.get("messages", ())))}
+
+
 def _judge_history(session: AgentSession, messages: list[Any], state: Any) -> None:
     said = state.get(history.STATE) if isinstance(state, dict) else None
-    if not history.own(session, messages, said):
+    if not history.own(session, messages, said, vouched(blocks(), session.family)):
         mark(blocks(), "history", history.FOREIGN)
 
 

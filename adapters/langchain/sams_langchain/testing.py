@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Literal
 
 from langchain.agents import create_agent
@@ -114,6 +118,22 @@ def _sync_half(live: LiveTool) -> Callable[[str], str]:
     return function
 
 
+def _mcp_tool(live: LiveTool) -> BaseTool:
+    """Return what `langchain-mcp-adapters` makes of the kit's server, for sync modes as well."""
+    module = ["-m", "sams_conformance.a.mcp_server", live.spec.called, live.spec.returns]
+    server: Any = {"transport": "stdio", "command": sys.executable, "args": module}
+    client = import_module("langchain_mcp_adapters.client").MultiServerMCPClient({"kit": server})
+    with ThreadPoolExecutor() as pool:  # an event loop may be running here
+        (made,) = pool.submit(lambda: asyncio.run(client.get_tools())).result()
+    coroutine: Any = made.coroutine
+
+    def function(**arguments: Any) -> Any:
+        return asyncio.run(coroutine(**arguments))
+
+    tool: BaseTool = made.model_copy(update={"func": function})
+    return tool
+
+
 class _Hooks(BaseCallbackHandler):
     """The user's own callbacks."""
 
@@ -172,6 +192,8 @@ class LangChainApp:
         spec = live.spec
         if spec.kind == "retriever":
             return _Docs(live=live)
+        if spec.kind == "mcp":
+            return _mcp_tool(live)
         about = f"Look something up with {spec.called}."
         if spec.form == "sync":
             return StructuredTool.from_function(live.function, name=spec.called, description=about)
@@ -378,6 +400,7 @@ class LangChainDriver:
     capabilities = frozenset(
         {
             "agent-tool",
+            "direct",
             "handoff",
             "hosted",
             "resume",
@@ -385,6 +408,7 @@ class LangChainDriver:
             "structured",
             "thread",
             "upload",
+            *(["mcp"] if find_spec("langchain_mcp_adapters") else []),
         }
     )
 

@@ -18,9 +18,8 @@ from sams_core.errors import SamsError
 from sams_core.govern import Bound, acall_memory, call_memory
 from sams_core.session import AgentSession
 from sams_core.tools import refusal, schemas
-from sams_langchain import history
 from sams_langchain.govern import Govern, blocks, rejoined
-from sams_langchain.turns import judge
+from sams_langchain.turns import judge_call
 
 
 class _Call(BaseModel):
@@ -117,14 +116,8 @@ def plain_runtime(runtime: Any) -> Any:
 
 def _judged(call_id: str | None, runtime: Any) -> str | None:
     """Judge the turn that this call is part of, and return an id that no other turn repeats."""
-    if runtime is None or call_id is None:
-        return call_id
-    messages = history.messages_of(runtime.state, call_id)
-    place = history.turn(messages, call_id)
-    if place is None:
-        return call_id
-    judge(blocks(), messages, place, getattr(runtime, "tools", ()))
-    return f"{call_id} {messages[place].id or place}"
+    state, tools = getattr(runtime, "state", None), getattr(runtime, "tools", ())
+    return call_id and judge_call(blocks(), state, call_id, tools)
 
 
 def memory_tools(governed: Govern | None = None) -> list[BaseTool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -11,28 +11,61 @@ from langchain_core.tools import BaseTool
 from sams_core.errors import SamsError
 from sams_core.govern import Governing
 from sams_core.tools import TOOL_NAMES
-from sams_langchain.govern import begin
+from sams_langchain import history
+from sams_langchain.govern import begin, named
+
+_EDITED = "hitl_edited_tool_calls"  # where LangChain keeps what an approver made of a call
+
+
+def judge_call(
+    where: list[Governing], state: object, call_id: str | None, tools: Iterable[Any]
+) -> str | None:
+    """Judge the turn that a call is part of; return an id that no call of another turn has.
+
+    The turn is found in the graph's state, or is what the model was heard to say in these blocks.
+    Raises `SessionClosed` where a mark can't be recorded, after all were tried.
+    """
+    messages = history.messages_of(state, call_id)
+    place = history.turn(messages, call_id)
+    if place is not None:
+        edited = state.get(_EDITED) if isinstance(state, Mapping) else None
+        judge(where, messages[place], tools, messages[place + 1 :], edited)
+        return f"{call_id} {messages[place].id or place}"
+    for block in where:
+        answer = history.heard(block.session.family, call_id)
+        if answer is not None:
+            judge(where, answer, tools)
+            return f"{call_id} {answer.id}"
+    return call_id
 
 
 def judge(
-    where: list[Governing], messages: Sequence[BaseMessage], place: int, tools: Iterable[Any]
+    where: list[Governing],
+    answer: BaseMessage,
+    tools: Iterable[Any],
+    after: Sequence[BaseMessage] = (),
+    edited: Mapping[str, Any] | None = None,
 ) -> None:
-    """Mark for every open call of the answer at `place` whose tool is neither trusted nor ours.
+    """Mark for every open call of an answer whose tool is neither trusted nor ours.
 
-    A call that has a result already isn't open: it was marked when it ran, or is a structured
-    answer, which runs nothing. Raises `SessionClosed` where a mark can't be recorded, after all were
-    tried.
+    A call with a result among the messages `after` isn't open: it was marked when it ran, or is a
+    structured answer, which runs nothing. A tool that isn't among `tools` is looked for among the
+    trusted ones: what runs under its name is judged again when it starts, by identity.
     """
-    answer = messages[place]
     if not where or not isinstance(answer, AIMessage):
         return
     known = {tool.name: tool for tool in tools if isinstance(tool, BaseTool)}
-    done = {m.tool_call_id for m in messages[place + 1 :] if isinstance(m, ToolMessage)}
-    failed: SamsError | None = None
+    done = {message.tool_call_id for message in after if isinstance(message, ToolMessage)}
+    names = []
     for call in answer.tool_calls:
-        if call["name"] not in TOOL_NAMES and call["id"] not in done:
+        if call["id"] not in done:
+            instead = (edited or {}).get(call["id"] or "")
+            names += [call["name"], *([instead["name"]] if instead else [])]
+    failed: SamsError | None = None
+    for name in names:
+        if name not in TOOL_NAMES:
             try:
-                begin(where, call["name"], known.get(call["name"]))
+                begin(where, name, known.get(name) or named(where, name))
             except SamsError as error:
                 failed = error
     if failed is not None:

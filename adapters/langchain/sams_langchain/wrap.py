@@ -109,22 +109,21 @@ def _told_by_metadata(obj: Any, bound: AgentSession | None, source: Source) -> A
     return obj.model_copy(update={"metadata": {**kept, key: mark}})
 
 
-# Vector stores and loaders have neither callbacks nor fields.
+# Vector stores and loaders have neither callbacks nor fields. Each has reading methods of its own,
+# so all that they have in public count, but for these.
 
-_STORE = (
-    *("search", "asearch", "similarity_search", "asimilarity_search", "max_marginal"),
-    *("amax_marginal", "get_by_ids", "aget_by_ids"),
+_DONT_READ = (
+    *("_", "aadd_", "add_", "adelete", "aupsert", "as_retriever", "close", "create", "delete"),
+    *("drop", "persist", "save", "upsert"),
 )
-_LOADER = ("load", "aload", "lazy_load", "alazy_load")
 
 
 def _subclassed(obj: Any, bound: AgentSession | None, reason: str) -> Any:
     cls = type(obj)
-    parts = _STORE if isinstance(obj, VectorStore) else _LOADER
     body: dict[str, Any] = {
         name: wrap(getattr(cls, name), bound, reason)
         for name in dir(cls)
-        if name.startswith(parts) and inspect.isfunction(getattr(cls, name))
+        if not name.startswith(_DONT_READ) and inspect.isfunction(getattr(cls, name))
     }
     for name in ("__module__", "__qualname__", "__doc__"):
         body[name] = getattr(cls, name)

@@ -68,7 +68,6 @@ def test_an_approved_call_of_a_trusted_tool_stays_clean(session: AgentSession, t
 def test_a_call_that_a_person_turned_into_another_marks_when_it_runs(
     session: AgentSession, written: Any
 ) -> None:
-    """The middleware of approvals swaps the call inside of ours, so only its start is seen."""
     edited = {"name": "fetch", "args": {"query": "q"}}
     agent: Any = create_agent(
         scripted(

@@ -244,6 +244,7 @@ LISTED: dict[str, Callable[[], Any]] = {
         {"toolSpec": {"name": "f"}},
     ),
     "a schema with such words": offer(response_format={"json_schema": {"search_query": "x"}}),
+    "headers with such words": offer(extra_headers={"X-Conversation-Id": "x"}),
 }
 
 
@@ -274,6 +275,18 @@ def test_a_hosted_block_marks_though_the_consumer_leaves_the_stream(session: Age
         next(stream)
         stream.close()
     assert session.tainted
+
+
+if hasattr(BaseCallbackHandler, "on_stream_event"):  # langchain-core has such streams since 1.4
+
+    def test_a_hosted_block_marks_as_soon_as_a_stream_of_events_shows_it(
+        session: AgentSession,
+    ) -> None:
+        with GOVERNED(session):
+            for event in model(AIMessage([SEARCH])).stream_events("hello", version="v3"):
+                if event["event"] == "content-block-start":
+                    break
+        assert session.tainted
 
 
 # Agents that have the middleware and nothing else.

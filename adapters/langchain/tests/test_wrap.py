@@ -60,6 +60,10 @@ class Pages(BaseLoader):
     async def alazy_load(self) -> AsyncIterator[Document]:
         yield Document("page")
 
+    def scrape(self) -> str:
+        """Read in a way that only this loader has."""
+        return "page"
+
 
 class Shelf(VectorStore):
     """A vector store without vectors."""
@@ -76,6 +80,13 @@ class Shelf(VectorStore):
 
     def similarity_search_with_score(self, *args: Any, **more: Any) -> list[Any]:
         return [(Document("page"), 1.0)]
+
+    def hybrid(self, query: str) -> list[Document]:
+        """Read in a way that only this store has."""
+        return [Document("page")]
+
+    def add_texts(self, texts: Any, metadatas: Any = None, **more: Any) -> list[str]:
+        return ["1"]
 
     def max_marginal_relevance_search(self, query: str, **more: Any) -> list[Document]:  # type: ignore[override]
         return [Document("page")]
@@ -110,7 +121,9 @@ WAYS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "vector store, by id": (store, lambda x: x.get_by_ids(["1"])),
     "vector store, search": (store, lambda x: x.search("q", "similarity")),
     "vector store's retriever": (store, lambda x: x.as_retriever().invoke("q")),
+    "vector store, in its own way": (store, lambda x: x.hybrid("q")),
     "loader": (Pages, lambda x: x.load()),
+    "loader, in its own way": (Pages, lambda x: x.scrape()),
     "loader, lazily": (Pages, lambda x: list(x.lazy_load())),
     "loader, async": (Pages, lambda x: asyncio.run(x.aload())),
 }
@@ -177,6 +190,12 @@ def test_a_copy_marks_too(
     assert not session.tainted
     made.invoke(given)
     assert session.tainted
+
+
+def test_filling_a_store_reads_nothing(session: AgentSession) -> None:
+    wrapped = session.tainting(Shelf())
+    assert wrapped.add_texts(["page"]) == ["1"]
+    assert not session.tainted
 
 
 @pytest.mark.parametrize("make", [lambda: fetch, Own, Docs, store, Pages])
