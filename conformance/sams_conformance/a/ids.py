@@ -35,6 +35,7 @@ MANDATORY = tuple(f"A{n}" for n in (1, 2, 3, 5, 6, 7, 8, 15, 16, 17, 18, 19, 20,
 
 NEEDS = {
     "retriever": "native retrievers and a native tool made of one",
+    "direct": "a public way to call a tool outside of an agent's turn, which the framework observes",
     "agent-tool": "an agent as another agent's tool",
     "handoff": "hand-offs",
     "resume": "runs that stop for an approval and go on in a new process",

@@ -253,6 +253,8 @@ class Stage:
                 if tool.does == "wait":
                     self._waiting.set()
                     await asyncio.sleep(_DEADLINE)
+                if tool.calls:
+                    return await self.app.use(self.app.native(tool.calls), query, "async")
                 return ended()
 
         function.__name__ = function.__qualname__ = tool.called.replace("-", "_")

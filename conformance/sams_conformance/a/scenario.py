@@ -17,7 +17,8 @@ class Tool:
     `key` is how a scenario names it, `name` how the model calls it. `trust` says how the harness
     vouches for it: by the plain function, by the native object, or not at all. `kind` says what it
     is in the framework: a function made into a tool, a native retriever behind the framework's own
-    retriever tool, another agent as a tool, a tool of a local MCP server.
+    retriever tool, another agent as a tool, a tool of a local MCP server. `calls` is the key of a
+    native tool or retriever that its body calls, outside of any turn.
     """
 
     key: str
@@ -28,6 +29,7 @@ class Tool:
     kind: Literal["function", "retriever", "agent", "mcp"] = "function"
     does: Literal["return", "raise", "wait", "thread"] = "return"
     agent: str = ""
+    calls: str = ""
 
     @property
     def called(self) -> str:

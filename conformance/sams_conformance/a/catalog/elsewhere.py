@@ -23,7 +23,31 @@ _HOSTED: tuple[Hosted, ...] = ("hosted-tool", "citation", "unknown-type")
 _UPLOADS: tuple[Literal["image", "file"], ...] = ("image", "file")
 _STORED = {"facts/code": Stored(True)}
 
+
+def _inside(id: str, title: str, inner: Tool, needs: str) -> Scenario:
+    return Scenario(
+        id,
+        title,
+        (
+            Run(
+                turns=(say(use("helper", "c1")), say(memory_write("facts/code", "c2")), DONE),
+                expect=Expect(
+                    marked=True,
+                    stored={"facts/code": Stored(True)},
+                    bodies=("helper", inner.key),
+                    saw=("this page",),
+                ),
+            ),
+        ),
+        agents=(Agent(tools=("helper",)),),
+        tools=(Tool("helper", trust="function", calls=inner.key), inner),
+        needs=frozenset({needs}),
+    )
+
+
 SCENARIOS = [
+    _inside("A3", "an undeclared tool inside a trusted one", Tool("fetch"), "direct"),
+    _inside("A4", "a retriever inside a trusted tool", Tool("docs", kind="retriever"), "retriever"),
     Scenario(
         "A4",
         "a retriever's tool, then a write",
