@@ -26,8 +26,8 @@ help: ## print this
 demo: venv ## watch a poisoned page fail to become trusted memory
 	@.venv/bin/sams demo
 
-test: lint ## lint, then every test but the slow ones
-	@$(PY) -m pytest -m "not slow"
+test: lint ## lint, then every test but the slow ones, on all cores
+	@$(PY) -m pytest -n auto --dist worksteal -m "not slow"
 
 test-all: lint ## lint, then every test, and those of Postgres on an older server too
 	@$(PY) -m pytest
