@@ -145,7 +145,7 @@ class Jobs:
         part, step = divmod(turn, 500)  # a session may store 1,000 changes
         if step == 0:
             self.opened = session(self.backend, f"{self.name}-{part}")
-        path = f"p{self.dice.randrange(4)}"
+        path = f"p{self.dice.randrange(12)}"
         entry = self.backend.read(ACME, ACME, path)
         version = entry.version if entry is not None else None
         text = f"{self.name} {turn}"

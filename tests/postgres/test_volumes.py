@@ -56,7 +56,7 @@ def test_nothing_is_accepted_that_was_not_reviewed(store: Store, crowd: Crowd, t
     assert crowd.heard("too late")  # the race was on
     history = {
         (path, entry.version): entry.content
-        for path in ("p0", "p1", "p2", "p3")
+        for path in (f"p{number}" for number in range(12))
         for entry in store.owner().history(ACME, path)
     }
     accepted = set(crowd.heard("accepted"))  # two owners may both be told of one decision
