@@ -70,6 +70,7 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
         self._tools = memory_tools()
 
     @property
+    # An attribute there; here the agent's own list is looked at when it is read.
     def tools(self) -> list[BaseTool]:  # type: ignore[override]
         """The four memory tools; read when an agent is built, so its list of tools is checked here."""
         frame: FrameType | None = sys._getframe(1)

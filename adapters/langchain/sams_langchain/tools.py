@@ -148,6 +148,7 @@ class SamsToolkit(BaseToolkit):
     governed: Any = Field(exclude=True, repr=False)
 
     def __init__(self, session_or_resolver: Bound = None, /) -> None:
+        # pydantic's own __init__, of which the type checker sees the base class's fields only
         super().__init__(governed=Govern(session_or_resolver))  # type: ignore[call-arg]
 
     def get_tools(self) -> list[BaseTool]:

@@ -97,6 +97,7 @@ class _Marker(BaseCallbackHandler):
                 begin_call(value.bound, value.source)
 
 
+# One object for all contexts on purpose: it holds nothing.
 _marker: ContextVar[_Marker | None] = ContextVar("sams_tainting", default=_Marker())  # noqa: B039
 register_configure_hook(_marker, inheritable=False)
 
