@@ -68,10 +68,16 @@ def _holder(frame: FrameType | None) -> FrameType | None:
 
 
 class Activation:
-    """A `with` and `async with` block inside which a session is ambient; usable once."""
+    """A `with` and `async with` block inside which a session is ambient; usable once.
 
-    def __init__(self, session: AgentSession, observer: str | None = None) -> None:
-        self.session, self.observer = session, observer
+    `brief` promises that the block stands in a function or coroutine whose code is known: it ends
+    before any generator around it is suspended, so none needs to be looked for.
+    """
+
+    def __init__(
+        self, session: AgentSession, observer: str | None = None, *, brief: bool = False
+    ) -> None:
+        self.session, self.observer, self._brief = session, observer, brief
         self.alive = False
         self.frame: FrameType | None = None
         self._entered: tuple[int, object, object] = (0, None, None)
@@ -81,7 +87,8 @@ class Activation:
     def _enter(self, frame: FrameType | None) -> AgentSession:
         if self.alive or self._token is not None:
             raise PermissionDenied("an activation is used once", rule="activation-reused")
-        self.frame, self._entered = _holder(frame), _here()
+        self.frame = None if self._brief else _holder(frame)
+        self._entered = _here()
         self._outer = current_activation()
         self.alive = True
         with _lock:

@@ -6,7 +6,7 @@ import html
 
 from sams_core.backend import Backend, Row
 from sams_core.errors import InvalidArguments
-from sams_core.records import SessionKey
+from sams_core.records import Pin, SessionKey
 from sams_core.scopes import ORG
 from sams_core.visible import visible, visible_line
 
@@ -20,16 +20,20 @@ _FULL = 8_192  # characters; a longer content is named and left to memory_read
 _LINE = 45  # no entry takes less than this, so this bounds how many are looked at
 
 
-def render(backend: Backend, key: SessionKey, max_chars: int) -> str:
-    """Return the block; see `AgentSession.context_block`.
+def check(max_chars: int) -> int:
+    """Return `max_chars` if it is from 0 to 1,000,000; raises `InvalidArguments`."""
+    if type(max_chars) is not int or not 0 <= max_chars <= _MOST:
+        raise InvalidArguments(f"max_chars: 0 to {_MOST}")
+    return max_chars
+
+
+def render(backend: Backend, key: SessionKey, pin: Pin, max_chars: int) -> str:
+    """Return the block, always the same for one pin; see `AgentSession.context_block`.
 
     Org comes before the assigned scope, trusted before labelled entries, each by path. As many as fit
     are named with their descriptions, and as many of those as then still fit are given in full.
     Control, bidi, zero-width and tag characters appear as escapes, markup as HTML entities.
     """
-    if type(max_chars) is not int or not 0 <= max_chars <= _MOST:
-        raise InvalidArguments(f"max_chars: 0 to {_MOST}")
-    pin = backend.pin(key)
     most = max_chars // _LINE
     scopes = [("org", ORG, pin.org), ("assigned", key.container, pin.assigned)]
     parts = [(name, _rows(backend, scope, at, most)) for name, scope, at in scopes]

@@ -12,7 +12,7 @@ from sams_core.ambient import Activation, current_activation, current_session
 from sams_core.errors import InvalidArguments, NoSession, PermissionDenied, SamsError
 from sams_core.locks import ForkSafeLock
 from sams_core.session import AgentSession
-from sams_core.taint import check_family, make_source
+from sams_core.taint import check_family
 from sams_core.tools import TOOL_NAMES, refusal
 from sams_core.visible import visible_line
 
@@ -106,6 +106,10 @@ class Governed(ABC):
             raise NoSession("whose run is it? with governed(session): ...")
         return Governing(self, session)
 
+    def during(self, session: AgentSession) -> Governing:
+        """Return a block for an adapter's own `with` statement around one call; see `Activation`."""
+        return Governing(self, session, brief=True)
+
     def session(self, *given: object) -> AgentSession:
         """Return the session at work: the ambient one, or what the reference or resolver says.
 
@@ -150,8 +154,8 @@ class Governed(ABC):
 class Governing(Activation):
     """A block in which a session is ambient and its adapter observes what the framework runs."""
 
-    def __init__(self, governed: Governed, session: AgentSession) -> None:
-        super().__init__(session, governed.word)
+    def __init__(self, governed: Governed, session: AgentSession, *, brief: bool = False) -> None:
+        super().__init__(session, governed.word, brief=brief)
         self.governed = governed
 
     def _enter(self, frame: FrameType | None) -> AgentSession:
@@ -170,7 +174,7 @@ class Governing(Activation):
 
     def mark(self, kind: str, name: str, origin: str | None = None) -> None:
         """Mark the session; raises `SessionClosed` where that can't be recorded."""
-        self.session.family.mark(make_source(kind, name, origin))
+        self.session.family.mark_named(kind, name, origin)
 
 
 def at_work(kind: type[Governed]) -> list[Governing]:

@@ -19,7 +19,17 @@ from sams_core.errors import (
 )
 from sams_core.limits import check_text
 from sams_core.locks import ForkSafeLock
-from sams_core.records import Change, Draft, Entry, Listing, Page, Receipt, SessionKey, Source
+from sams_core.records import (
+    Change,
+    Draft,
+    Entry,
+    Listing,
+    Page,
+    Pin,
+    Receipt,
+    SessionKey,
+    Source,
+)
 from sams_core.redaction import policy_of
 from sams_core.scopes import (
     ORG,
@@ -102,6 +112,7 @@ class AgentSession:
         self.key = SessionKey(assigned, session_id, family_of(session_id), agent)
         self.family = family(backend, self.key, self._cuts)
         self._observed = observed
+        self._block: tuple[tuple[Pin, int], str] | None = None  # what was rendered, and of what
         backend.open_session(self.key)
         with _open_lock:
             _open[backend.location, assigned, session_id] = self
@@ -331,7 +342,10 @@ class AgentSession:
         """
         self.family.settle()
         check_family(self, current_session())
-        return context.render(self.backend, self.key, max_chars)
+        wanted = (self.backend.pin(self.key), context.check(max_chars))
+        if self._block is None or self._block[0] != wanted:
+            self._block = (wanted, context.render(self.backend, self.key, *wanted))
+        return self._block[1]
 
     # Rules that every verb shares.
 

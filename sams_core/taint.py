@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _CLIP = 200
+_ASKED = 1_000
 _READ = 20_000  # characters of a source's text that are looked at
 
 
@@ -69,6 +70,7 @@ class Family:
         self.backend, self.container, self.name = backend, container, name
         self.cuts = Cuts()
         self._recorded: set[tuple[str, str]] = set()
+        self._asked: set[tuple[str, str]] = set()  # what is recorded, as its callers spell it
         self._owed: dict[tuple[str, str], Source] = {}
         self._lock = ForkSafeLock()
 
@@ -81,6 +83,13 @@ class Family:
                 self._owed.setdefault(name, replace(source, first_seen=now()))
                 _in_debt.add(self)
         self.settle()
+
+    def mark_named(self, kind: str, name: str, origin: str | None = None) -> None:
+        """Record one source; a tool's second call costs next to nothing. Raises as `mark`."""
+        if (kind, name) not in self._asked or self._owed:
+            self.mark(make_source(kind, name, origin))
+            if len(self._asked) < _ASKED and len(name) <= _CLIP:
+                self._asked.add((kind, name))
 
     def settle(self) -> None:
         """Record what is owed; raises `SessionClosed` while that fails."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -199,6 +200,40 @@ def test_many_tenants_and_threads_stay_within_few_descriptors(
     work(99)
     assert len(os.listdir("/proc/self/fd")) - before < 400
     backend.close()
+
+
+def test_a_thread_that_ends_leaves_its_connections_to_the_next(
+    sqlite: SQLiteBackend, open_clean: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_clean(sqlite)
+    Owner(sqlite, "olga").write(ACME, "p", "c", "d")
+    opened = []
+    connect = sqlite3.connect
+
+    def counted(*args: Any, **kwargs: Any) -> sqlite3.Connection:
+        opened.append(args)
+        return connect(*args, **kwargs)
+
+    monkeypatch.setattr(sqlite3, "connect", counted)
+
+    def work() -> None:
+        session.memory_read("assigned", "p")
+        session.mark_tainted(f"page {len(opened)}")
+
+    for _ in range(6):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert len(opened) == 2  # curated and ledger, by the first of them
+    sqlite.close()
+    assert _descriptors(sqlite) == []
+
+
+def _descriptors(backend: SQLiteBackend) -> list[str]:
+    """This process's descriptors of the store's databases."""
+    found = (f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd"))
+    base = str(backend.folders.base)
+    return [each for each in found if os.path.realpath(each).startswith(base)]
 
 
 def test_a_proposal_before_the_first_session_makes_no_session_doubtful(

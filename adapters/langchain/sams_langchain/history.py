@@ -76,22 +76,36 @@ def keys(message: BaseMessage) -> list[str]:
     return [text] if message.id is None else [text, "said " + message.id]
 
 
+def _known(message: BaseMessage, known: Sequence[Set[str]]) -> bool:
+    """Tell whether one of its keys is in one of the sets; text is hashed only if nothing else tells."""
+    if isinstance(message, ToolMessage):
+        key = "call " + message.tool_call_id
+    elif not isinstance(message, AIMessage):
+        return True
+    elif message.id is not None:
+        key = "said " + message.id
+    else:
+        key = ""
+    if key and any(key in each for each in known):
+        return True
+    return any(not each.isdisjoint(keys(message)) for each in known)
+
+
 def strange(family: Family, messages: Iterable[BaseMessage], vouched: Set[str]) -> bool:
     """Tell whether a model's answer or a tool's result among messages isn't known as the family's."""
-    known = _of(family).own
-    found = [each for message in messages if (each := keys(message))]
-    return any(known.isdisjoint(each) and vouched.isdisjoint(each) for each in found)
+    known = (_of(family).own, vouched)
+    return not all(_known(message, known) for message in messages)
 
 
 def pointer(session: AgentSession, messages: Sequence[BaseMessage]) -> list[str]:
     """Return what the state says: whose conversation this is, up to its last message."""
     last = messages[-1].id if messages else None
-    return [_owner(session), last or ""]
+    return [_owner(session.family.container, session.family.name), last or ""]
 
 
-def _owner(session: AgentSession) -> str:
-    family = session.family
-    return hashlib.sha256(repr((family.container, family.name)).encode()).hexdigest()[:32]
+@lru_cache(_FAMILIES)
+def _owner(container: str, name: str) -> str:
+    return hashlib.sha256(repr((container, name)).encode()).hexdigest()[:32]
 
 
 def own(
@@ -106,17 +120,21 @@ def own(
     upto, clean = -1, True
     if isinstance(said, list) and len(said) == 2:
         ids = [message.id for message in messages]
-        upto = ids.index(said[1]) if said[0] == _owner(session) and said[1] in ids else -1
-        clean = said[0] == _owner(session) or not messages
+        ours = said[0] == _owner(session.family.container, session.family.name)
+        upto = ids.index(said[1]) if ours and said[1] in ids else -1
+        clean = ours or not messages
     calls: set[str] = set()
-    known = (_of(session.family).own, vouched, calls)
+    heard = (_of(session.family).own,)
+    fresh = []
     for number, message in enumerate(messages):
-        names = keys(message)
-        mine = number <= upto or not names or any(not k.isdisjoint(names) for k in known)
+        mine = _known(message, heard)
+        if not mine:
+            fresh.append(message)
+            mine = number <= upto or _known(message, (vouched, calls))
         if mine and isinstance(message, AIMessage):
-            calls |= {f"call {call['id']}" for call in message.tool_calls}
+            calls.update("call " + (call["id"] or "") for call in message.tool_calls)
         clean = clean and mine
-    remember(session.family, messages)  # once marked, they are the family's too
+    remember(session.family, fresh)  # once marked, they are the family's too
     return clean
 
 

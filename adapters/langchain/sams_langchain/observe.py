@@ -17,13 +17,15 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import LLMResult
 from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool
 from langchain_core.tracers.context import register_configure_hook
 
 from sams_core.govern import Governing, refuse_shadow
+from sams_core.session import AgentSession
 from sams_langchain import history
 from sams_langchain.content import asked, foreign
-from sams_langchain.govern import begin, blocks, mark, vouched
+from sams_langchain.govern import Govern, begin, blocks, mark, vouched
 from sams_langchain.tools import is_memory_tool
 
 T = TypeVar("T")
@@ -34,9 +36,15 @@ class Observer(BaseCallbackHandler):
 
     raise_error = True
     run_inline = True
+    # Chains, nodes and retries tell nothing; without these each of them would call here twice.
+    ignore_chain = ignore_retry = ignore_custom_event = True
 
     def __init__(self, block: Governing) -> None:
         self._block = weakref.ref(block)
+
+    def where(self) -> list[Governing]:
+        """Return whom to mark: the blocks in which this runs."""
+        return blocks(self.block)
 
     def __deepcopy__(self, memo: object) -> Observer:
         return self  # a copy would mark nobody
@@ -52,7 +60,7 @@ class Observer(BaseCallbackHandler):
 
     def on_tool_start(self, serialized: Any, input_str: str, **more: Any) -> None:
         """Mark before the tool's body runs, unless it is trusted or a memory tool."""
-        where = blocks(self.block)
+        where = self.where()
         tool = _caller(BaseTool)
         name = tool.name if tool is not None else str((serialized or {}).get("name") or "tool")
         refuse_shadow(name, is_memory_tool(tool))
@@ -67,11 +75,11 @@ class Observer(BaseCallbackHandler):
         name = (
             retriever.get_name() if retriever is not None else str(more.get("name") or "retriever")
         )
-        begin(blocks(self.block), name, retriever, "retriever")
+        begin(self.where(), name, retriever, "retriever")
 
     def on_chat_model_start(self, serialized: Any, messages: Any, **more: Any) -> None:
         """Mark before a request is sent that holds or asks for what nobody vouched for."""
-        where = blocks(self.block)
+        where = self.where()
         if not where:
             return
         sent = [message for batch in messages for message in batch]
@@ -101,13 +109,13 @@ class Observer(BaseCallbackHandler):
         said = [getattr(each, "message", None) for row in response.generations for each in row]
         messages = [message for message in said if isinstance(message, BaseMessage)]
         self._answered(messages)
-        for block in blocks(self.block):
+        for block in self.where():
             history.remember(block.session.family, messages)
 
     def _answered(self, messages: list[BaseMessage]) -> None:
         told = [told for message in messages for told in foreign(message)]
         if told:
-            where = blocks(self.block)
+            where = self.where()
             for each in dict.fromkeys(told):
                 mark(where, "content", each)
 
@@ -128,6 +136,46 @@ def _caller(kind: Callable[..., T]) -> T | None:
     return found if isinstance(found, cast("type[T]", kind)) else None
 
 
+class RunObserver(Observer):
+    """Marks for the sessions of one run of a graph where no block is at work.
+
+    What other middleware of an agent does in its own nodes, or around the middleware that governs, runs
+    outside of its blocks; but it is part of the same run.
+    """
+
+    def __init__(self) -> None:
+        self.run: list[Governing] = []  # never entered: they say whom to mark and who is trusted
+
+    @property
+    def block(self) -> None:
+        """There is none."""
+
+    def where(self) -> list[Governing]:
+        """Return the blocks in which this runs, else the run's sessions."""
+        return blocks() or self.run
+
+
+# By what LangGraph makes anew for each run and hands to every node of it: the stream's writer.
+_runs: weakref.WeakKeyDictionary[Any, RunObserver] = weakref.WeakKeyDictionary()
+
+
+def govern_run(runtime: Any, governed: Govern, session: AgentSession) -> None:
+    """Say whose run it is, for what other middleware reads in it."""
+    writer = getattr(runtime, "stream_writer", None)
+    if "<locals>" not in getattr(writer, "__qualname__", ""):  # outside of a run all share one
+        return
+    found = _runs.setdefault(writer, RunObserver())
+    if not any(each.session.family is session.family for each in found.run):
+        found.run.append(governed.during(session))
+
+
+def _of_run() -> RunObserver | None:
+    config = var_child_runnable_config.get() if _runs else None
+    runtime = (config or {}).get("configurable", {}).get("__pregel_runtime")
+    writer = getattr(runtime, "stream_writer", None)
+    return None if writer is None else _runs.get(writer)
+
+
 class _Slot:
     """Stands where LangChain expects a context variable, and looks up which block is at work."""
 
@@ -135,7 +183,7 @@ class _Slot:
 
     def get(self) -> Observer | None:
         found = blocks() if self.attached else []
-        return _observer(found[0]) if found else None
+        return _observer(found[0]) if found else _of_run()
 
 
 _slot = _Slot()

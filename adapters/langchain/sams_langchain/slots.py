@@ -24,6 +24,7 @@ from sams_core.tools import TOOL_NAMES, refusal
 from sams_langchain import history
 from sams_langchain.content import asked, described_elsewhere, foreign, offered
 from sams_langchain.govern import Govern, blocks, mark, rejoined, trusted, vouched
+from sams_langchain.observe import govern_run
 from sams_langchain.tools import is_memory_tool, memory_tools, plain_runtime, refused
 from sams_langchain.turns import judge, judge_call
 
@@ -94,7 +95,7 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
             session = self._session(runtime)
             if session is None:
                 return None
-            with self.governed(session):
+            with self.governed.during(session):
                 _judge_history(session, list(state.get("messages", ())), state)
             return _pointed(session, state)
 
@@ -106,7 +107,10 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
         """Take what the app's other middleware said in this run for the session's own."""
         with rejoined():
             session = self._session(runtime)
-            return None if session is None else _pointed(session, state)
+            if session is None:
+                return None
+            history.remember(session.family, state.get("messages", ()))
+            return _pointed(session, state)
 
     async def aafter_agent(self, state: SamsState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Take what the app's other middleware said in this run for the session's own."""
@@ -120,7 +124,7 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
             session = self._session(request.runtime)
             if session is None:
                 return handler(request)
-            with self.governed(session):
+            with self.governed.during(session):
                 self._before(session, request)
                 response = handler(_with_block(request, _block(session)))
                 return self._after(session, request, response)
@@ -131,7 +135,7 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
             session = self._session(request.runtime)
             if session is None:
                 return await handler(request)
-            with self.governed(session):
+            with self.governed.during(session):
                 self._before(session, request)
                 block = await off_loop(session.backend, lambda: _block(session))
                 response = await handler(_with_block(request, block))
@@ -139,8 +143,8 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
 
     def _before(self, session: AgentSession, request: ModelRequest[Any]) -> None:
         _judge_history(session, request.messages, request.state)
+        # What is in the messages is judged as it is sent, when the model's call begins.
         told = offered(request.tools) + asked(request.model_settings)
-        told += [each for message in request.messages for each in foreign(message)]
         for tool in request.tools:
             if described_elsewhere(tool) and not trusted(blocks(), tool):
                 told.append(f"{getattr(tool, 'name', '')}, described by its server")
@@ -170,7 +174,7 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
                 session = self._for_call(request)
                 if session is None:
                     return handler(request)
-                with self.governed(session):
+                with self.governed.during(session):
                     self._judge(session, request)
                     return handler(request)
         except SamsError as error:
@@ -185,7 +189,7 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
                 session = self._for_call(request)
                 if session is None:
                     return await handler(request)
-                with self.governed(session):
+                with self.governed.during(session):
                     self._judge(session, request)
                     return await handler(request)
         except SamsError as error:
@@ -194,7 +198,12 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
     def _judge(self, session: AgentSession, request: ToolCallRequest) -> None:
         call_id = request.tool_call["id"]
         refuse_shadow(request.tool_call["name"], is_memory_tool(request.tool))
-        _judge_history(session, history.messages_of(request.state, call_id), request.state)
+        messages = history.messages_of(request.state, call_id)
+        place = history.turn(messages, call_id)
+        answer = history.heard(session.family, call_id)
+        # What was judged when the model was asked needn't be again; after a restart nothing was.
+        if answer is None or place is None or answer.id != messages[place].id:
+            _judge_history(session, messages, request.state)
         judge_call(blocks(), request.state, call_id, getattr(request.runtime, "tools", ()))
         history.remember(session.family, call_id=call_id)
 
@@ -203,7 +212,9 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
     def _for_call(self, request: ToolCallRequest) -> AgentSession | None:
         """Return the session; None for a tool of the app's own where nobody can be marked any more."""
         try:
-            return self.governed.session(plain_runtime(request.runtime))
+            session = self.governed.session(plain_runtime(request.runtime))
+            govern_run(request.runtime, self.governed, session)
+            return session
         except SamsError as error:
             if request.tool_call["name"] in TOOL_NAMES or error.rule not in _UNGOVERNED:
                 raise
@@ -211,7 +222,9 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
 
     def _session(self, runtime: Runtime[Any]) -> AgentSession | None:
         try:
-            return self.governed.session(runtime)
+            session = self.governed.session(runtime)
+            govern_run(runtime, self.governed, session)
+            return session
         except SamsError as error:
             if error.rule not in _UNGOVERNED:
                 raise

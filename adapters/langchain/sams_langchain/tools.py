@@ -1,14 +1,15 @@
 """The four memory tools as native tools: strict schemas, and arguments as the model sent them."""
 
-from __future__ import annotations
+# Annotations are objects here, not text: LangChain resolves those of `_run` at every call.
 
 import json
-from collections.abc import Mapping
 from dataclasses import fields
+from functools import partial
 from typing import Annotated, Any
 
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool, BaseToolkit, InjectedToolArg
 from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import Runtime
@@ -20,6 +21,11 @@ from sams_core.session import AgentSession
 from sams_core.tools import refusal, schemas
 from sams_langchain.govern import Govern, blocks, rejoined
 from sams_langchain.turns import judge_call
+
+_Runtime = ToolRuntime[Any, Any]  # None outside of a `ToolNode`
+_AMBIENT = Govern()
+# A call's runtime is an object of another class, and may lack some.
+_OF_A_NODE = tuple({f.name for f in fields(Runtime)} & {f.name for f in fields(ToolRuntime)})
 
 
 class _Call(BaseModel):
@@ -54,43 +60,31 @@ class MemoryTool(BaseTool):
                 runtime = None
         return (), {"arguments": tool_input, "call_id": tool_call_id, "runtime": runtime}
 
-    def _run(
-        self,
-        arguments: Mapping[str, Any] | str,
-        call_id: str | None,
-        runtime: Any,
-        config: RunnableConfig,
-    ) -> Any:
+    # LangChain leaves what is annotated as a runtime out of what callbacks are told, and out of traces.
+    def _run(self, arguments: Any, call_id: str | None, runtime: _Runtime) -> Any:
         with rejoined():
             try:
                 unique = _judged(call_id, runtime)
             except SamsError as error:
                 return self._answer(refusal(error), call_id)
-            answer = call_memory(
-                self.name, arguments, unique, lambda: self._session(runtime, config)
-            )
+            answer = call_memory(self.name, arguments, unique, partial(self._session, runtime))
         return self._answer(answer, call_id)
 
-    async def _arun(
-        self,
-        arguments: Mapping[str, Any] | str,
-        call_id: str | None,
-        runtime: Any,
-        config: RunnableConfig,
-    ) -> Any:
+    async def _arun(self, arguments: Any, call_id: str | None, runtime: _Runtime) -> Any:
         with rejoined():
             try:
                 unique = _judged(call_id, runtime)
             except SamsError as error:
                 return self._answer(refusal(error), call_id)
-            answer = await acall_memory(
-                self.name, arguments, unique, lambda: self._session(runtime, config)
-            )
+            find = partial(self._session, runtime)
+            answer = await acall_memory(self.name, arguments, unique, find)
         return self._answer(answer, call_id)
 
-    def _session(self, runtime: Any, config: RunnableConfig) -> AgentSession:
-        governed = self.bound if isinstance(self.bound, Govern) else Govern()
-        return governed.session(plain_runtime(runtime) if runtime is not None else config)
+    def _session(self, runtime: Any) -> AgentSession:
+        governed = self.bound if isinstance(self.bound, Govern) else _AMBIENT
+        if runtime is not None:
+            return governed.session(plain_runtime(runtime))
+        return governed.session(var_child_runnable_config.get() or {})
 
     def _answer(self, answer: str, call_id: str | None) -> Any:
         return refused(self.name, call_id, answer) if "error" in json.loads(answer) else answer
@@ -110,8 +104,7 @@ def refused(name: str, call_id: str | None, answer: str) -> Any:
 
 def plain_runtime(runtime: Any) -> Any:
     """Return what a resolver may see: a node's `Runtime`, without a call's state and arguments."""
-    names = [field.name for field in fields(Runtime) if hasattr(runtime, field.name)]
-    return Runtime(**{name: getattr(runtime, name) for name in names})
+    return Runtime(**{name: getattr(runtime, name) for name in _OF_A_NODE})
 
 
 def _judged(call_id: str | None, runtime: Any) -> str | None:

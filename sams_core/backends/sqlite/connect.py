@@ -1,4 +1,8 @@
-"""Connections: one a thread and database, reopened after a fork, patient by jittered retries."""
+"""Connections: one a thread and database, reopened after a fork, patient by jittered retries.
+
+A thread that ends leaves its connections to the next one: agent frameworks run each tool in a new
+thread, and to open a connection takes longer than to use it.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +31,7 @@ Store = Literal["curated", "ledger", "runs"]
 _MOST_HELD = 64  # connections of a thread, of up to three descriptors each
 _MOST_IN_ALL = 200  # connections of a process; beyond it a thread keeps only
 _FEWEST_HELD = 6  # of its newest, which is more than one verb uses at once
+_MOST_LEFT = 8  # threads' connections that wait for another thread
 _DEADLINE = 10.0  # seconds; then the store counts as stuck
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 # A reader that may not write meets a journal which only a writer can roll back.
@@ -48,8 +53,7 @@ _PRAGMAS: dict[Store, tuple[str, ...]] = {
 class _Held:
     """The connections of one thread, the least recently used first."""
 
-    def __init__(self, pool_epoch: int) -> None:
-        self.pool_epoch = pool_epoch
+    def __init__(self) -> None:
         self.open: dict[tuple[str, str], _Open] = {}
         _all_held.add(self)
 
@@ -71,11 +75,14 @@ class _Held:
     def put(self, key: tuple[str, str], opened: _Open) -> None:
         """Keep a connection; idle ones make room, so that tenants and threads don't eat descriptors."""
         held = sum(len(other.open) for other in list(_all_held))
-        most = _MOST_HELD if held < _MOST_IN_ALL else _FEWEST_HELD
-        idle = [k for k, o in self.open.items() if not o.connection.in_transaction]
-        for old in idle[: max(0, len(self.open) - most + 1)]:
-            self.open.pop(old).close()
+        self.shrink((_MOST_HELD if held < _MOST_IN_ALL else _FEWEST_HELD) - 1)
         self.open[key] = opened
+
+    def shrink(self, most: int) -> None:
+        """Close what is idle and was least recently used, until only `most` are left."""
+        idle = [k for k, o in self.open.items() if not o.connection.in_transaction]
+        for old in idle[: max(0, len(self.open) - most)]:
+            self.open.pop(old).close()
 
     def close(self) -> None:
         """Close every connection."""
@@ -107,12 +114,42 @@ def _close_all() -> None:
 gate = ForkGate(_close_all)
 
 
+class _Left:
+    """What threads that ended left to others."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.idle: list[_Held] = []
+
+    def take(self) -> _Held:
+        try:
+            return self.idle.pop()
+        except IndexError:  # asking first would race
+            return _Held()
+
+
+class _Lease:
+    """One thread's hold of its connections; freed when the thread ends."""
+
+    def __init__(self, left: _Left) -> None:
+        self._left, self.epoch, self.held = left, left.epoch, left.take()
+
+    def __del__(self) -> None:
+        left, held = self._left, self.held
+        busy = any(each.connection.in_transaction for each in held.open.values())
+        if busy or self.epoch != left.epoch or len(left.idle) >= _MOST_LEFT:
+            held.close()
+        else:
+            held.shrink(_FEWEST_HELD)
+            left.idle.append(held)
+
+
 class Pool:
-    """The connections of one backend object, each used by the thread that opened it alone."""
+    """The connections of one backend object, each used by one thread at a time."""
 
     def __init__(self) -> None:
         self._local = threading.local()
-        self._epoch = 0
+        self._left = _Left()
 
     def retry(self, work: Callable[[], T]) -> T:
         """Run `work` until no lock is in its way, sleeping 0.2 to 2 ms at random between attempts.
@@ -135,13 +172,10 @@ class Pool:
                 raise translated(error) from None
 
     def _held(self) -> _Held:
-        held: _Held | None = getattr(self._local, "held", None)
-        if held is not None and held.pool_epoch != self._epoch:
-            held.close()
-            held = None
-        if held is None:
-            held = self._local.held = _Held(self._epoch)
-        return held
+        lease: _Lease | None = getattr(self._local, "lease", None)
+        if lease is None or lease.epoch != self._left.epoch:
+            lease = self._local.lease = _Lease(self._left)
+        return lease.held
 
     def writer(
         self, store: Store, file: Path, first: Callable[[sqlite3.Connection], None]
@@ -250,7 +284,10 @@ class Pool:
 
     def close(self) -> None:
         """Close this thread's connections now, and other threads' when they next use or end."""
-        self._epoch += 1
+        left = self._left
+        left.epoch += 1
+        while left.idle:
+            left.take().close()
         self._held()
 
 

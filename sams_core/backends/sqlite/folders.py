@@ -7,10 +7,13 @@ import hashlib
 import os
 import stat
 from pathlib import Path
+from typing import TypeVar
 
 from sams_core.errors import PermissionDenied, StoreFailed
 from sams_core.scopes import ORG
 
+K = TypeVar("K")
+V = TypeVar("V")
 CURATED, QUEUE, LEDGER, RUNS = "curated", "queue", "ledger", "runs"
 AGENT_STORES = (QUEUE, LEDGER, RUNS)
 POLICY_FILE = "sams.toml"  # in the base; the owner's, like the base itself
@@ -35,6 +38,13 @@ def folder_name(container: str) -> str:
     return name
 
 
+def keep(kept: dict[K, V], key: K, value: V) -> None:
+    """Remember something cheap to make again, of a server's many tenants too."""
+    if len(kept) > 4_000:
+        kept.clear()
+    kept[key] = value
+
+
 class Folders:
     """The folders under one base directory."""
 
@@ -50,9 +60,8 @@ class Folders:
         """Return the folder of one of its stores."""
         found = self._stores.get((container, store))
         if found is None:  # kept, because joining paths costs as much as reading an entry
-            if len(self._stores) > 4_000:
-                self._stores.clear()
-            found = self._stores[container, store] = self.container(container) / store
+            found = self.container(container) / store
+            keep(self._stores, (container, store), found)
         return found
 
     def make(self, container: str, store: str) -> Path:
