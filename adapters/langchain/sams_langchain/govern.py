@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeGuard
@@ -12,9 +13,17 @@ from langchain_core.tools import StructuredTool, Tool
 
 from sams_core.ambient import Activation, current_activation
 from sams_core.errors import SamsError
-from sams_core.govern import Bound, Governed, Governing, at_work, undeclared
+from sams_core.govern import Bound, Governed, Governing, Trusted, at_work, undeclared
 from sams_core.taint import Family
 from sams_langchain import history
+
+
+class Kind(ABC):
+    """Stands in `trusted` for tools that a framework makes by itself, so that nobody can name them."""
+
+    @abstractmethod
+    def covers(self, tool: object, trusted: Trusted) -> bool:
+        """Tell whether a tool is one of these, by what it runs; `trusted` has what else was named."""
 
 
 class Govern(Governed):
@@ -26,6 +35,7 @@ class Govern(Governed):
         self.objects = tuple(trusted)
         super().__init__(bound, trusted=self.objects)
         self.given = trusted
+        self._kinds = [each for each in self.objects if isinstance(each, Kind)]
         # A framework's copy of a trusted tool is known by its name and what it runs.
         self._copied = [(_called(each), inside) for each in self.objects if (inside := runs(each))]
         self.examples = {
@@ -35,7 +45,11 @@ class Govern(Governed):
     def vouches(self, tool: object) -> bool:
         """Tell whether a tool is trusted, or a copy of a trusted one, or made of trusted functions."""
         inside = runs(tool)
-        return self.trusted.covers(tool, inside) or (_called(tool), inside) in self._copied
+        return (
+            self.trusted.covers(tool, inside)
+            or (_called(tool), inside) in self._copied
+            or any(kind.covers(tool, self.trusted) for kind in self._kinds)
+        )
 
     def __deepcopy__(self, memo: object) -> Govern:
         return self  # a copied tool belongs to the same session

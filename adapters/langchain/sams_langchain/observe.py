@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
@@ -21,8 +22,10 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool
 from langchain_core.tracers.context import register_configure_hook
 
+from sams_core.ambient import current_activation
 from sams_core.govern import Governing, refuse_shadow
 from sams_core.session import AgentSession
+from sams_core.taint import check_family
 from sams_langchain import history
 from sams_langchain.content import asked, foreign
 from sams_langchain.govern import Govern, begin, blocks, mark, vouched
@@ -174,6 +177,22 @@ def _of_run() -> RunObserver | None:
     runtime = (config or {}).get("configurable", {}).get("__pregel_runtime")
     writer = getattr(runtime, "stream_writer", None)
     return None if writer is None else _runs.get(writer)
+
+
+def hooked(session: AgentSession) -> AbstractContextManager[Any]:
+    """Return a block for reading memory in a hook of other middleware, where none is at work.
+
+    That is part of a governed run, and observed as such. Raises `PermissionDenied` (rule
+    `foreign-run`) where the run is another family's, after both were marked.
+    """
+    found = _of_run() if current_activation() is None else None
+    if found is None:
+        return nullcontext()
+    for each in found.run:
+        if each.session.family is session.family:
+            return cast(Govern, each.governed).during(session)
+    check_family(session, found.run[0].session)
+    return nullcontext()
 
 
 class _Slot:
