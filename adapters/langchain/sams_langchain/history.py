@@ -22,6 +22,7 @@ from sams_core.taint import Family
 FOREIGN = "a conversation from elsewhere"
 STATE = "sams_history"
 
+_PARTS = 4  # of a pointer: owner, last message, how many, their digest
 _FAMILIES, _TURNS = 1000, 100  # of which a process remembers; more only cost a mark
 
 
@@ -97,10 +98,45 @@ def strange(family: Family, messages: Iterable[BaseMessage], vouched: Set[str]) 
     return not all(_known(message, known) for message in messages)
 
 
-def pointer(session: AgentSession, messages: Sequence[BaseMessage]) -> list[str]:
-    """Return what the state says: whose conversation this is, up to its last message."""
+class Pointer(list[str]):
+    """What the state says, as the middleware wrote it: a caller can only bring a plain list."""
+
+
+def pointer(
+    session: AgentSession, messages: Sequence[BaseMessage], before: object = None
+) -> Pointer:
+    """Return what the state says: whose conversation this is, and up to its last message what it says.
+
+    With the pointer of `before`, only what came since is looked at.
+    """
+    owner = _owner(session.family.container, session.family.name)
+    digest, since = owner, 0
+    if isinstance(before, Pointer) and len(before) == _PARTS and before[0] == owner:
+        count = int(before[2])
+        if 0 < count <= len(messages) and messages[count - 1].id == before[1]:
+            digest, since = before[3], count
     last = messages[-1].id if messages else None
-    return [_owner(session.family.container, session.family.name), last or ""]
+    return Pointer([owner, last or "", str(len(messages)), _digest(digest, messages[since:])])
+
+
+def _digest(digest: str, messages: Iterable[BaseMessage]) -> str:
+    for message in messages:
+        for key in keys(message):
+            told = f"{digest} {key}".encode("utf-8", "surrogatepass")
+            digest = hashlib.sha256(told).hexdigest()[:32]
+    return digest
+
+
+def _covered(session: AgentSession, messages: Sequence[BaseMessage], said: object) -> int:
+    """Return how many messages the pointer covers: none if one of them has another text by now."""
+    if not isinstance(said, list) or len(said) != _PARTS or not messages:
+        return 0
+    owner = _owner(session.family.container, session.family.name)
+    ids = [message.id for message in messages]
+    if said[0] != owner or said[1] not in ids:
+        return 0
+    count = ids.index(said[1]) + 1
+    return count if _digest(owner, messages[:count]) == said[3] else 0
 
 
 @lru_cache(_FAMILIES)
@@ -109,7 +145,11 @@ def _owner(container: str, name: str) -> str:
 
 
 def own(
-    session: AgentSession, messages: Sequence[BaseMessage], said: object, vouched: Set[str]
+    session: AgentSession,
+    messages: Sequence[BaseMessage],
+    said: object,
+    vouched: Set[str],
+    entering: bool = False,
 ) -> bool:
     """Tell whether all of a graph's messages are this family's, and remember them.
 
@@ -117,20 +157,21 @@ def own(
     belong to a call that is the family's: whatever nobody vouched for was marked when it was called.
     Nothing is under another family's pointer, since a summary of its conversation looks like a user.
     """
-    upto, clean = -1, True
-    if isinstance(said, list) and len(said) == 2:
-        ids = [message.id for message in messages]
-        ours = said[0] == _owner(session.family.container, session.family.name)
-        upto = ids.index(said[1]) if ours and said[1] in ids else -1
-        clean = ours or not messages
+    owner = _owner(session.family.container, session.family.name)
+    clean = not (isinstance(said, list) and len(said) == _PARTS and said[0] != owner and messages)
+    covered: int | None = None  # what few ask for, and takes reading all of it
     calls: set[str] = set()
     heard = (_of(session.family).own,)
     fresh = []
     for number, message in enumerate(messages):
         mine = _known(message, heard)
+        if mine and entering and isinstance(message, AIMessage):
+            mine = keys(message)[0] in heard[0]  # a caller may bring another text under a known id
         if not mine:
+            if covered is None:
+                covered = _covered(session, messages, said)
             fresh.append(message)
-            mine = number <= upto or _known(message, (vouched, calls))
+            mine = number < covered or _known(message, (vouched, calls))
         if mine and isinstance(message, AIMessage):
             calls.update("call " + (call["id"] or "") for call in message.tool_calls)
         clean = clean and mine

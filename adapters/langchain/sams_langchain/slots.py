@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from types import FrameType
 from typing import Annotated, Any, NotRequired
 from uuid import uuid4
@@ -12,6 +12,7 @@ from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import BaseTool
+from langgraph.channels import LastValue
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
 from langgraph.types import Command
@@ -33,8 +34,24 @@ Answer = Callable[[ModelRequest[Any]], ModelResponse[Any]]
 AnswerLater = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
 
 
-def _newest(before: list[str], after: list[str]) -> list[str]:
-    return after  # agents that run side by side may both write; either is about itself
+class _Mirror(LastValue[list[str]]):
+    """Takes what the middleware wrote; what a caller, a tool or `update_state` puts there is dropped."""
+
+    def update(self, values: Sequence[list[str]]) -> bool:
+        ours = [each for each in values if isinstance(each, history.Pointer)]
+        if ours:
+            self.value = ours[-1]  # agents side by side may both write; either is about itself
+        return bool(ours)
+
+    def checkpoint(self) -> Any:
+        value = super().checkpoint()
+        return [*value] if isinstance(value, list) else value
+
+    def from_checkpoint(self, checkpoint: Any) -> Any:
+        made = super().from_checkpoint(checkpoint)
+        if isinstance(made.value, list):
+            made.value = history.Pointer(made.value)
+        return made
 
 
 class SamsState(AgentState[Any]):
@@ -44,7 +61,7 @@ class SamsState(AgentState[Any]):
     with the thread, so that going on in another process is known to be the same conversation.
     """
 
-    sams_history: NotRequired[Annotated[list[str], _newest]]
+    sams_history: NotRequired[Annotated[list[str], _Mirror]]
 
 
 class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
@@ -96,7 +113,7 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
             if session is None:
                 return None
             with self.governed.during(session):
-                _judge_history(session, list(state.get("messages", ())), state)
+                _judge_history(session, list(state.get("messages", ())), state, entering=True)
             return _pointed(session, state)
 
     async def abefore_agent(self, state: SamsState, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -162,7 +179,9 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
                 message.id = str(uuid4())  # so that the pointer can name it
             judge(blocks(), message, request.tools, said[place + 1 :])
         history.remember(session.family, said)
-        update = {history.STATE: history.pointer(session, [*request.messages, *said])}
+        state = request.state
+        kept = [*state.get("messages", request.messages), *said]
+        update = {history.STATE: history.pointer(session, kept, state.get(history.STATE))}
         return ExtendedModelResponse(response, Command(update=update))
 
     # Around each tool.
@@ -239,9 +258,11 @@ def _pointed(session: AgentSession, state: SamsState) -> dict[str, Any]:
     return {history.STATE: history.pointer(session, list(state.get("messages", ())))}
 
 
-def _judge_history(session: AgentSession, messages: list[Any], state: Any) -> None:
+def _judge_history(
+    session: AgentSession, messages: list[Any], state: Any, entering: bool = False
+) -> None:
     said = state.get(history.STATE) if isinstance(state, dict) else None
-    if not history.own(session, messages, said, vouched(blocks(), session.family)):
+    if not history.own(session, messages, said, vouched(blocks(), session.family), entering):
         mark(blocks(), "history", history.FOREIGN)
 
 
