@@ -215,9 +215,9 @@ def begin_tool(
         raise failed
 
 
-def undeclared(name: str) -> str:
-    """Return the reason of a mark that `trusted=` would have spared."""
-    return f"{name}: undeclared; govern(trusted=[{name}]) would declare it"
+def undeclared(name: str, declared: str | None = None) -> str:
+    """Return the reason of a mark that `trusted=` would have spared, with what to name there."""
+    return f"{name}: undeclared; govern(trusted=[{declared or name}]) would declare it"
 
 
 def refuse_shadow(name: str, ours: bool) -> None:

@@ -1,6 +1,6 @@
 """Governed memory for LangChain, LangGraph and what is built on them.
 
-`govern`, `memory_tools`, `SamsToolkit` and `tainting` need langchain-core and langgraph alone; the
+`govern`, `memory_tools` and `SamsToolkit` need langchain-core and langgraph alone; the
 others import what they stand on when they are first asked for.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sams_langchain.govern import govern
 from sams_langchain.tools import SamsToolkit, memory_tools
-from sams_langchain.wrap import tainting
+from sams_langchain.wrap import tainting as tainting  # for the core: call sams_core.tainting
 
 if TYPE_CHECKING:
     from sams_langchain.deep import DEEP_AGENT_TOOLS
@@ -28,7 +28,6 @@ __all__ = [
     "SamsToolkit",
     "govern",
     "memory_tools",
-    "tainting",
 ]
 
 

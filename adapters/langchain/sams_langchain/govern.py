@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -147,7 +148,16 @@ def begin(where: Iterable[Governing], name: str, tool: object, kind: str = "tool
     for block in where:
         families.setdefault(block.session.family, []).append(block)
     untrusting = [each[0] for each in families.values() if not trusted(each, tool)]
-    _each(untrusting, kind, undeclared(name))
+    _each(untrusting, kind, undeclared(name, _nameless(tool)))
+
+
+def _nameless(tool: object) -> str | None:
+    """Return what declares a tool that its framework makes by itself."""
+    if "deepagents" not in sys.modules:
+        return None
+    from sams_langchain.deep import DEEP_AGENT_TOOLS
+
+    return "DEEP_AGENT_TOOLS" if DEEP_AGENT_TOOLS.covers(tool, Trusted()) else None
 
 
 def trusted(where: Iterable[Governing], tool: object) -> bool:

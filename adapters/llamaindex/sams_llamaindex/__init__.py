@@ -10,7 +10,7 @@ if tuple(map(int, version("llama-index-workflows").split(".")[:2])) < (2, 24):
 from sams_llamaindex.govern import GovernedLlamaIndex, govern
 from sams_llamaindex.slots import SamsMemoryBlock, SamsToolSpec
 from sams_llamaindex.tools import MemoryTool, memory_tools
-from sams_llamaindex.wrap import tainting
+from sams_llamaindex.wrap import tainting as tainting  # for the core: call sams_core.tainting
 
 __all__ = [
     "GovernedLlamaIndex",
@@ -19,5 +19,4 @@ __all__ = [
     "SamsToolSpec",
     "govern",
     "memory_tools",
-    "tainting",
 ]
