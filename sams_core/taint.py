@@ -194,7 +194,7 @@ def _wrapped(obj: Any, code: Any, bound: AgentSession | None, reason: str | None
     name = getattr(plain, "__name__", None)
     if not isinstance(name, str):
         name = type(plain).__name__
-    wrapper = _marking(obj, code, bound, make_source("tool", name if reason is None else reason))
+    wrapper = marking(obj, code, bound, make_source("tool", name if reason is None else reason))
     if inspect.isroutine(plain):
         functools.update_wrapper(wrapper, plain)
     else:
@@ -206,12 +206,13 @@ def _wrapped(obj: Any, code: Any, bound: AgentSession | None, reason: str | None
     return wrapper
 
 
-def _marking(obj: Any, code: Any, bound: AgentSession | None, source: Source) -> Callable[..., Any]:
+def marking(obj: Any, code: Any, bound: AgentSession | None, source: Source) -> Callable[..., Any]:
+    """Return a function that marks and then calls `obj`; `code` says of which nature it is."""
     wrapper: Callable[..., Any]
     if inspect.isasyncgenfunction(code):
 
         async def wrapper(*args: Any, **kwargs: Any) -> Any:
-            target = await _begin(bound, source)
+            target = await abegin_call(bound, source)
             inner = obj(*args, **kwargs)
             step = inner.asend(None)
             try:
@@ -236,7 +237,7 @@ def _marking(obj: Any, code: Any, bound: AgentSession | None, source: Source) ->
     elif inspect.iscoroutinefunction(code):
 
         async def wrapper(*args: Any, **kwargs: Any) -> Any:
-            await _begin(bound, source)
+            await abegin_call(bound, source)
             return await obj(*args, **kwargs)
 
     elif inspect.isgeneratorfunction(code):
@@ -273,7 +274,7 @@ def _marking(obj: Any, code: Any, bound: AgentSession | None, source: Source) ->
     return wrapper
 
 
-async def _begin(bound: AgentSession | None, source: Source) -> AgentSession:
+async def abegin_call(bound: AgentSession | None, source: Source) -> AgentSession:
     """Mark as `begin_call` does; a mark that must wait for a lock waits in a thread."""
     target = bound or current_session()
     if target is None:
@@ -281,13 +282,18 @@ async def _begin(bound: AgentSession | None, source: Source) -> AgentSession:
     return await off_loop(target.backend, lambda: begin_call(target, source))
 
 
+@functools.cache  # looking takes about a millisecond
+def _installed(group: str) -> tuple[tuple[str, str], ...]:
+    return tuple((each.name, each.value) for each in entry_points(group=group))
+
+
 def _adapted(obj: T, bound: AgentSession | None, reason: str | None) -> T:
     """Let the adapter for the object's framework wrap it; found by entry point, imported on demand."""
     roots = {cls.__module__.partition(".")[0] for cls in type(obj).__mro__}
-    words = [e.value for e in entry_points(group="sams.adapter_roots") if e.name in roots]
-    for found in entry_points(group="sams.adapters"):
-        if found.name in words:
-            module = importlib.import_module(found.value)
+    words = {word for root, word in _installed("sams.adapter_roots") if root in roots}
+    for word, name in _installed("sams.adapters"):
+        if word in words:
+            module = importlib.import_module(name)
             result: T = module.tainting(obj, bound, reason)
             return result
     raise TypeError(

@@ -38,6 +38,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         "sams.adapters": [EntryPoint("some", "sams_some", "sams.adapters")],
     }
     monkeypatch.setattr(taint, "entry_points", lambda *, group: EntryPoints(found[group]))
+    monkeypatch.setattr(taint, "_installed", taint._installed.__wrapped__)
     return calls
 
 

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import functools
 import pickle
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from langchain_core.document_loaders import BaseLoader
+from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.document_loaders import BaseBlobParser, BaseLoader, Blob, BlobLoader
 from langchain_core.documents import Document
+from langchain_core.documents.compressor import BaseDocumentCompressor
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_core.runnables import ConfigurableField
+from langchain_core.stores import InMemoryStore
 from langchain_core.tools import BaseTool, StructuredTool, Tool, create_retriever_tool, tool
 from langchain_core.vectorstores import VectorStore
 
 from sams_core import AgentSession, NoSession, PermissionDenied, tainting
+from sams_langchain import SamsToolkit, memory_tools
 
 
 @tool
@@ -88,11 +94,68 @@ class Shelf(VectorStore):
     def add_texts(self, texts: Any, metadatas: Any = None, **more: Any) -> list[str]:
         return ["1"]
 
+    @functools.cache  # noqa: B019
+    def remembered(self, query: str) -> str:
+        """Read in a way that is no plain function."""
+        return "page"
+
+    in_part = functools.partialmethod(hybrid, "q")
+    of_its_own = len
+
+    @staticmethod
+    def static(query: str) -> str:
+        """Read without the object."""
+        return "page"
+
+    @classmethod
+    def of_the_class(cls, query: str) -> str:
+        """Read without the object."""
+        return "page"
+
+    def __getitem__(self, key: str) -> str:
+        return "page"
+
     def max_marginal_relevance_search(self, query: str, **more: Any) -> list[Document]:  # type: ignore[override]
         return [Document("page")]
 
 
 store = Shelf
+
+
+class Shorter(BaseDocumentCompressor):
+    """A compressor."""
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Any = None
+    ) -> Sequence[Document]:
+        return documents[:1]
+
+
+class Blobs(BlobLoader):
+    """A loader of files."""
+
+    def yield_blobs(self) -> Iterator[Blob]:
+        yield Blob.from_data("page")
+
+
+class Text(BaseBlobParser):
+    """A parser of files."""
+
+    def lazy_parse(self, blob: Blob) -> Iterator[Document]:
+        yield Document(blob.as_string())
+
+
+class Talk(BaseChatMessageHistory):
+    """A history: its messages are an attribute."""
+
+    def clear(self) -> None:
+        """Forget."""
+
+
+def kept() -> InMemoryStore:
+    made = InMemoryStore()
+    made.mset([("k", "page")])
+    return made
 
 
 Q = {"query": "q"}
@@ -106,7 +169,13 @@ WAYS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "simple tool": (lambda: simple, lambda x: x.invoke("q")),
     "tool of its own class": (Own, lambda x: x.invoke(Q)),
     "tool of its own class, async": (Own, lambda x: asyncio.run(x.ainvoke(Q))),
+    "tool of its own class, directly": (Own, lambda x: x._run("q")),
+    "async tool, directly": (
+        lambda: afetch,
+        lambda x: asyncio.run(x._arun(config={}, **Q)),
+    ),
     "retriever": (Docs, lambda x: x.invoke("q")),
+    "retriever, directly": (Docs, lambda x: x._get_relevant_documents("q", run_manager=None)),
     "retriever, async": (Docs, lambda x: asyncio.run(x.ainvoke("q"))),
     "retriever, batch": (Docs, lambda x: x.batch(["q", "r"])),
     "retriever, callbacks=[]": (Docs, lambda x: x.invoke("q", {"callbacks": []})),
@@ -122,6 +191,26 @@ WAYS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "vector store, search": (store, lambda x: x.search("q", "similarity")),
     "vector store's retriever": (store, lambda x: x.as_retriever().invoke("q")),
     "vector store, in its own way": (store, lambda x: x.hybrid("q")),
+    "vector store, cached": (store, lambda x: x.remembered("q")),
+    "vector store, in part": (store, lambda x: x.in_part()),
+    "vector store, its own function": (store, lambda x: x.of_its_own("q")),
+    "vector store, static": (store, lambda x: x.static("q")),
+    "vector store's class": (store, lambda x: x.of_the_class("q")),
+    "vector store, by key": (store, lambda x: x["k"]),
+    "vector store of its retriever": (
+        store,
+        lambda x: x.as_retriever().vectorstore.similarity_search("q"),
+    ),
+    "vector store, made by it": (
+        store,
+        lambda x: x.from_texts(["page"], None).similarity_search("q"),
+    ),
+    "key-value store": (kept, lambda x: x.mget(["k"])),
+    "key-value store, its keys": (kept, lambda x: list(x.yield_keys())),
+    "key-value store, async": (kept, lambda x: asyncio.run(x.amget(["k"]))),
+    "compressor": (Shorter, lambda x: x.compress_documents([Document("a"), Document("b")], "q")),
+    "blob loader": (Blobs, lambda x: [b.as_string() for b in x.yield_blobs()]),
+    "blob parser": (Text, lambda x: x.parse(Blob.from_data("page"))),
     "loader": (Pages, lambda x: x.load()),
     "loader, in its own way": (Pages, lambda x: x.scrape()),
     "loader, lazily": (Pages, lambda x: list(x.lazy_load())),
@@ -195,6 +284,8 @@ def test_a_copy_marks_too(
 def test_filling_a_store_reads_nothing(session: AgentSession) -> None:
     wrapped = session.tainting(Shelf())
     assert wrapped.add_texts(["page"]) == ["1"]
+    assert session.tainting(wrapped.as_retriever()).add_documents([Document("page")]) == ["1"]
+    session.tainting(InMemoryStore()).mset([("k", "page")])
     assert not session.tainted
 
 
@@ -210,17 +301,30 @@ def test_what_is_wrapped_for_whichever_session_needs_one(make: Callable[[], Any]
             wrapped.load() if isinstance(wrapped, Pages) else wrapped.search("q", "similarity")
 
 
-@pytest.mark.parametrize("make", [Own, Docs, Pages])
+@pytest.mark.parametrize("make", [lambda: fetch, Own, Docs, store, Pages, kept])
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_what_is_wrapped_stays_in_its_process(
+    make: Callable[[], Any], protocol: int, session: AgentSession
+) -> None:
+    with pytest.raises(TypeError):
+        pickle.dumps(session.tainting(make()), protocol)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: DeterministicFakeEmbedding(size=2),
+        Talk,
+        SamsToolkit,
+        lambda: memory_tools()[0],
+        lambda: Document("page"),
+    ],
+)
+def test_anything_else_is_a_type_error_that_says_what_to_do(
     make: Callable[[], Any], session: AgentSession
 ) -> None:
-    with pytest.raises((TypeError, pickle.PicklingError, AttributeError)):
-        pickle.dumps(session.tainting(make()))
-
-
-def test_anything_else_is_a_type_error_that_says_what_to_do(session: AgentSession) -> None:
     with pytest.raises(TypeError, match="mark_tainted"):
-        session.tainting(RunnableLambda(lambda x: x))
+        session.tainting(make())
 
 
 def test_the_reason_is_the_mark(session: AgentSession, told: Any) -> None:

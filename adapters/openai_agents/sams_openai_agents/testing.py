@@ -24,6 +24,7 @@ from agents import (
     function_tool,
 )
 from agents.mcp import MCPServer, MCPServerStdio
+from agents.run_config import ToolExecutionConfig
 from agents.tool_context import ToolContext
 from openai.types.responses import (
     Response,
@@ -335,7 +336,10 @@ class _App:
                     tool.needs_approval = False
 
     def _more(self, go: Go) -> dict[str, Any]:
-        more: dict[str, Any] = {"run_config": RunConfig(tracing_disabled=True)}
+        # One tool after the other in one mode: a write then ends before what follows it begins.
+        execution = ToolExecutionConfig(1 if go.mode == "Runner.run" else None)
+        config = RunConfig(tracing_disabled=True, tool_execution=execution)
+        more: dict[str, Any] = {"run_config": config}
         if self.cast.heard is not None:
             more["hooks"] = _Heard(self.cast.heard)
         if go.thread and not (go.pause or go.resume):

@@ -13,7 +13,7 @@ from agents.tool_context import ToolContext
 from sams_core import AgentSession
 from sams_core.errors import SamsError
 from sams_core.records import Source
-from sams_core.taint import _begin, make_source, wrap
+from sams_core.taint import abegin_call, make_source, wrap
 from sams_core.tools import TOOL_NAMES, refusal
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ class _Tainting:
 
     async def __call__(self, ctx: ToolContext[Any], arguments: str) -> Any:
         try:
-            await _begin(self.bound, self.source)
+            await abegin_call(self.bound, self.source)
         except SamsError as error:
             return refusal(error)
         result = self.inner(ctx, arguments)
