@@ -1,7 +1,7 @@
 """One layer of text encodings undone: base64, hex, percent, HTML and backslash escapes.
 
 Sources: RFC 4648 (base64, base64url, base16), RFC 3986 section 2.1, the HTML standard's character
-references, RFC 8259 section 7 (``\\uXXXX``).
+references, RFC 8259 section 7 (``\\uXXXX``, ``\\n`` and the like), C's escapes of control characters.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ _ESCAPE = re.compile(
     r"(?P<percent>(?:%[0-9A-Fa-f]{2})+)"
     r"|(?P<html>&(?:\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,24});)"
     r"|(?P<unicode>(?:\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2})+)"
+    r"|(?P<simple>(?<!\\)\\+[abefnrtv0\"'/])"  # text inside of text inside of text has more backslashes
 )
 # Runs that may be base64; a long line may continue on the next one, as in MIME and PEM.
 _RUN = Pattern(r"(?:[A-Za-z0-9+/_\-]{60,}\r?\n[ \t>]{0,8})*[A-Za-z0-9+/_\-]{16,}={0,2}")
@@ -34,6 +35,9 @@ def _unescape(match: re.Match[str]) -> str:
         return html.unescape(match[0])
     if match["percent"]:
         return bytes.fromhex(match[0].replace("%", "")).decode("utf-8", "replace")
+    if match["simple"]:
+        last = match[0][-1]
+        return last if last in "\"'/" else "\n"
     chars = "".join(chr(int(code, 16)) for code in _UNICODE.findall(match[0]))
     # Two escapes may spell one code point beyond the first plane; what is left alone is unpaired.
     return chars.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -27,6 +27,8 @@ UNITS = {
     "urls": "a://u:p@",
     "placeholders": "[REDACTED:",
     "entities": "&amp;%41\\u0041",
+    "backslashes": "\\",
+    "escapes": "\\n",
     "zero width": "a\u200b",
     "marks": "e\u0301",
     "names": "token key secret ",

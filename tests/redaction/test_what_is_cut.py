@@ -104,6 +104,30 @@ def test_a_disguised_secret_is_cut_from_the_original(way: str) -> None:
     assert "２" not in result.text
 
 
+ESCAPES = (
+    "\\n",
+    "\\t",
+    "\\r\\n",
+    "\\0",
+    '\\"',
+    "\\/",
+    "\\\\n",
+    '\\\\\\"',
+    "\\u000a",
+    "\\x0a",
+    "%0A",
+    "&#10;",
+)
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+def test_a_token_right_behind_an_escape_is_cut(escape: str) -> None:
+    token = "AKIA" + "QWERTYUIOPASDFGH"
+    assert redact(f'{{"note": "x{escape}{token}"}}').text == (
+        f'{{"note": "x{escape}[REDACTED:aws-access-key]"}}'
+    )
+
+
 def test_a_private_key_goes_with_its_body_in_every_dress() -> None:
     for key in (
         f"{HEAD}\n{BODY}\n{TAIL}",

@@ -21,13 +21,13 @@ from deepagents.backends.protocol import (
 )
 
 from sams_core.ambient import hop, off_loop
-from sams_core.errors import InvalidArguments, NoSession, SamsError
+from sams_core.errors import InvalidArguments, SamsError
 from sams_core.govern import Bound
 from sams_core.session import AgentSession
 from sams_langchain.filed import Filed
 from sams_langchain.govern import Govern, rejoined
 from sams_langchain.observe import hooked
-from sams_langchain.store import _given
+from sams_langchain.tools import session_here
 
 R = TypeVar("R")
 
@@ -197,7 +197,7 @@ class SamsMemoryFiles(BackendProtocol):
     ) -> R:
         try:
             with rejoined():
-                session = self._session()
+                session = session_here(self._governed)
                 with nullcontext() if writes else hooked(session):
                     return work(session)
         except SamsError as error:
@@ -213,7 +213,7 @@ class SamsMemoryFiles(BackendProtocol):
     ) -> R:
         try:
             with rejoined():
-                session = self._session()
+                session = session_here(self._governed)
                 with nullcontext() if writes else hooked(session):
                     if short:
                         return await off_loop(session.backend, partial(work, session))
@@ -221,13 +221,6 @@ class SamsMemoryFiles(BackendProtocol):
         except SamsError as error:
             return refused(error=_told(error))
 
-    def _session(self) -> AgentSession:
-        try:
-            return self._governed.session(_given())
-        except SamsError:
-            raise
-        except Exception as error:
-            raise NoSession("the resolver found no session here") from error
 
 def _told(error: SamsError) -> str:
     return f"{error.rule}: {error}"

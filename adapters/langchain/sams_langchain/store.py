@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal
 
-from langchain_core.runnables.config import var_child_runnable_config
-from langgraph.runtime import get_runtime
 from langgraph.store.base import (
     BaseStore,
     GetOp,
@@ -26,10 +24,8 @@ from sams_core.ambient import hop, off_loop
 from sams_core.errors import (
     InvalidArguments,
     LimitExceeded,
-    NoSession,
     NotFound,
     PermissionDenied,
-    SamsError,
     VersionConflict,
 )
 from sams_core.govern import Bound
@@ -40,8 +36,9 @@ from sams_core.screen import check_name
 from sams_core.session import AgentSession
 from sams_core.tools import LABEL, QUEUED
 from sams_langchain.govern import Govern, rejoined
+from sams_langchain.observe import hooked
 from sams_langchain.stored import from_text, path_of, place_of, prefix_of, to_text
-from sams_langchain.tools import plain_runtime
+from sams_langchain.tools import session_here
 
 _TRIES = 10  # of a put whose version moves under it
 _Data = dict[str, Any]
@@ -108,13 +105,13 @@ class SamsStore(BaseStore):
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Carry out operations in order; see the class for what is refused."""
         with rejoined():
-            session = self._session()
+            session = session_here(self._governed)
             return [self._do(session, op) for op in ops]
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Carry out operations in order without blocking the event loop, whichever it is."""
         with rejoined():
-            session = self._session()
+            session = session_here(self._governed)
             results = []
             for op in ops:
                 work = partial(self._do, session, op)
@@ -122,24 +119,17 @@ class SamsStore(BaseStore):
                 results.append(await (off_loop(session.backend, work) if short else hop(work)))
             return results
 
-    def _session(self) -> AgentSession:
-        try:
-            return self._governed.session(_given())
-        except SamsError:
-            raise
-        except Exception as error:
-            raise NoSession("the resolver found no session here") from error
-
     def _do(self, session: AgentSession, op: Op) -> Any:
-        match op:
-            case GetOp():
-                return self._get(session, op)
-            case PutOp():
-                return self._put(session, op)
-            case SearchOp():
-                return self._search(session, op)
-            case ListNamespacesOp():
-                return self._namespaces(session, op)
+        if isinstance(op, PutOp):
+            return self._put(session, op)
+        with hooked(session):
+            match op:
+                case GetOp():
+                    return self._get(session, op)
+                case SearchOp():
+                    return self._search(session, op)
+                case ListNamespacesOp():
+                    return self._namespaces(session, op)
         raise InvalidArguments("operations: get, put, search and list_namespaces")
 
     def _get(self, session: AgentSession, op: GetOp) -> StoredItem | None:
@@ -239,15 +229,6 @@ class SamsStore(BaseStore):
             if place is not None and all(fits(place[0]) for fits in conditions)
         }
         return sorted(found - {()})[skip : skip + limit]
-
-
-def _given() -> Any:
-    """Return what LangGraph has of the run that this call is part of, for a resolver."""
-    try:
-        runtime = get_runtime()
-    except (RuntimeError, KeyError):  # no run, or no graph's
-        runtime = None
-    return plain_runtime(runtime) if runtime is not None else var_child_runnable_config.get() or {}
 
 
 def _served(entry: Entry) -> dict[str, Any] | None:

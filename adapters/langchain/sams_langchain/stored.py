@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sams_core.errors import InvalidArguments, LimitExceeded
@@ -86,12 +86,9 @@ def to_text(value: object, limits: Limits, cuts: Cuts) -> tuple[str, str]:
         raise InvalidArguments("value: a mapping with texts as keys", rule="value")
     said = kept.get("content")
     if len(kept) == 1 and isinstance(said, str) and not _like_json(said):
-        return said, _described(_sized(said, limits), cuts)
+        return said, described(_sized(said, limits), cuts)
     text = _sized(_json(kept), limits)
-    if "\\" in text and _hides(text, cuts):
-        kept = _each_text(kept, lambda each: cut(each, cuts))
-        said, text = kept.get("content"), _json(kept)
-    return text, _described(said if isinstance(said, str) else text, cuts)
+    return text, described(said if isinstance(said, str) else text, cuts)
 
 
 def from_text(text: str) -> dict[str, Any]:
@@ -143,33 +140,7 @@ def _plain(value: object, level: int, room: Iterator[int]) -> Any:
     raise InvalidArguments("value: JSON data, with texts as keys", rule="value")
 
 
-def _each_text(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, list):
-        return [_each_text(each, change) for each in value]
-    if isinstance(value, dict):
-        return {change(key): _each_text(each, change) for key, each in value.items()}
-    return value
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list | dict):
-        for each in value:
-            yield from _texts(each)
-        if isinstance(value, dict):
-            yield from _texts(list(value.values()))
-
-
-def _hides(text: str, cuts: Cuts) -> bool:
-    """Tell whether JSON's escapes hide from the rules what they would cut out of the texts in it."""
-    inside = "\n".join(_texts(from_text(cut(text, cuts))))
-    return cut(inside, cuts) != inside
-
-
-def _described(text: str, cuts: Cuts) -> str:
+def described(text: str, cuts: Cuts) -> str:
     """Return one line of at most 160 characters; nothing is cut short before secrets are cut out."""
     line = " ".join(cut(text, cuts).split())
     line = line if len(line) <= 160 else line[:159].rstrip() + "…"

@@ -12,10 +12,10 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool, BaseToolkit, InjectedToolArg
 from langgraph.prebuilt import ToolRuntime
-from langgraph.runtime import Runtime
+from langgraph.runtime import Runtime, get_runtime
 from pydantic import BaseModel, ConfigDict, Field
 
-from sams_core.errors import SamsError
+from sams_core.errors import NoSession, SamsError
 from sams_core.govern import Bound, acall_memory, call_memory
 from sams_core.session import AgentSession
 from sams_core.tools import refusal, schemas
@@ -105,6 +105,24 @@ def refused(name: str, call_id: str | None, answer: str) -> Any:
 def plain_runtime(runtime: Any) -> Any:
     """Return what a resolver may see: a node's `Runtime`, without a call's state and arguments."""
     return Runtime(**{name: getattr(runtime, name) for name in _OF_A_NODE})
+
+
+def session_here(governed: Govern) -> AgentSession:
+    """Return the session of a call that is told nothing of its run; raises as `Govern.session`.
+
+    A resolver gets LangGraph's `Runtime`, outside of a graph the run's config.
+    """
+    try:
+        runtime = get_runtime()
+    except (RuntimeError, KeyError):  # no run, or no graph's
+        runtime = None
+    given = var_child_runnable_config.get() or {} if runtime is None else plain_runtime(runtime)
+    try:
+        return governed.session(given)
+    except SamsError:
+        raise
+    except Exception as error:
+        raise NoSession("the resolver found no session here") from error
 
 
 def _judged(call_id: str | None, runtime: Any) -> str | None:

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langgraph.config import get_store
@@ -337,3 +338,33 @@ def test_a_handle_is_read_by_its_name_and_marks_first(
         item = store.get(("untrusted",), handle)
         assert item is not None
         assert (item.namespace, item.key, clean.tainted) == (("a",), "k", True)
+
+
+def test_a_hook_that_searches_is_part_of_the_governed_run(session: AgentSession) -> None:
+    store = SamsStore(session)
+
+    class Recalls(AgentMiddleware[Any, Any, Any]):
+        def before_model(self, state: Any, runtime: Any) -> None:
+            store.search(("memories",), query="tea")
+            store.get(("memories",), "drinks")
+
+        async def abefore_model(self, state: Any, runtime: Any) -> None:
+            await store.asearch(("memories",), query="tea")
+
+    agent = create_agent(scripted("a", "b"), [], middleware=[SamsMiddleware(session), Recalls()])
+    given: Any = {"messages": [("user", "go")]}
+    agent.invoke(given)
+    asyncio.run(agent.ainvoke(given))
+    assert not session.tainted
+
+
+def test_what_a_hook_puts_is_labelled_because_nobody_observes_the_rest_of_it(
+    session: AgentSession, written: Any
+) -> None:
+    class Keeps(AgentMiddleware[Any, Any, Any]):
+        def before_model(self, state: Any, runtime: Any) -> None:
+            SamsStore(session).put(("memories",), "drinks", {"content": "tea"})
+
+    agent = create_agent(scripted("a"), [], middleware=[SamsMiddleware(session), Keeps()])
+    agent.invoke({"messages": [("user", "go")]})
+    assert written() == {"memories/drinks": True}
