@@ -12,6 +12,8 @@ import pytest
 
 NOTHING, NO_FINDING = "lambda *a, **k: None", "lambda *a, **k: []"
 YES, NO = "lambda *a, **k: True", "lambda *a, **k: False"
+# The calls that a session's model made: every one there is.
+ALL_PLANNED = "lambda family, all=type('All', (dict,), {'__contains__': lambda *a: True})(): all"
 
 # Adapter, what is off, what stands in its place, and the ids that must fail. Where two detectors cover
 # one another, one alone is missed only by what the other can't see.
@@ -60,6 +62,50 @@ OFF: list[tuple[str, str, dict[str, str], set[str]]] = [
     ("llamaindex", "the scan of requests", {"model.request": NO_FINDING}, {"A12", "A14"}),
     ("llamaindex", "what servers describe", {"model.described": NO_FINDING}, {"A23"}),
     ("llamaindex", "the refusal of shadows", {"steps.refuse_shadow": NOTHING}, {"A8"}),
+    (
+        "openai-agents",
+        "the judging of an answer",
+        {"observe.scan_output": NO_FINDING},
+        {"A6", "A13"},
+    ),
+    (
+        "openai-agents",
+        "the judging of tools, by name and when they start",
+        {"inventory.judge_tool": NOTHING},
+        {"A3", "A5", "A6", "A7", "A9", "A10", "A25"},
+    ),
+    (
+        "openai-agents",
+        "hooks of agents that are tools",
+        {"hooks.attach": NOTHING, "slots.attach": NOTHING},
+        {"A9"},
+    ),
+    ("openai-agents", "the scan of requests", {"observe.scan_input": NO_FINDING}, {"A14"}),
+    (
+        "openai-agents",
+        "the look at what a run goes on with",
+        {
+            "restored.Restored.findings": NO_FINDING,
+            "observe.scan_input": NO_FINDING,
+            "observe.calls_of": ALL_PLANNED,
+        },
+        {"A11", "A12"},
+    ),
+    ("openai-agents", "what servers describe", {"inventory.offered": NO_FINDING}, {"A23"}),
+    (
+        "openai-agents",
+        "the refusal of shadows",
+        {"inventory.refuse_shadow": NOTHING, "observe.refuse_shadow": NOTHING},
+        {"A8"},
+    ),
+    (
+        "openai-agents",
+        "the context block",
+        {"slots.off_loop": "AsyncMock(return_value='')"},
+        {"A17"},
+    ),
+    ("openai-agents", "the marks of wrapped tools", {"wrap.abegin_call": "AsyncMock()"}, {"A21"}),
+    ("openai-agents", "the tie of a call to its run", {"tools.observed_run": NOTHING}, {"A18"}),
 ]
 
 
@@ -68,7 +114,7 @@ def run_without(tmp_path: Path, word: str, off: dict[str, str], ids: set[str]) -
     package = f"sams_{word.replace('-', '_')}"
     (tmp_path / "broken_driver.py").write_text(
         "import importlib\n"
-        "from unittest.mock import patch\n"
+        "from unittest.mock import AsyncMock, patch\n"
         "def driver():\n"
         f"    testing = importlib.import_module('{package}.testing')\n"
         + "".join(f"    patch('{package}.{at}', {new}).start()\n" for at, new in off.items())

@@ -3,172 +3,47 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+import warnings
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager
-from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain.agents.structured_output import ToolStrategy
-from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.documents import Document
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    HumanMessage,
-    ToolMessage,
-)
+from langchain_core._api import LangChainBetaWarning
+from langchain_core.messages import HumanMessage
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.tools import BaseTool, StructuredTool, create_retriever_tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.prebuilt import ToolRuntime
+from langgraph.pregel import Pregel
 from langgraph.types import Command
-from pydantic import BaseModel
 
-from sams_conformance.a.driver import Cast, Go, LiveTool, Message, Seen, answer, text_of
-from sams_conformance.a.scenario import Agent, Turn
+from sams_conformance.a.driver import Cast, Go, LiveTool
+from sams_conformance.a.scenario import Agent
 from sams_langchain import SamsMiddleware, govern, memory_tools
-from sams_langchain.scripted import ScriptedModel, said
+from sams_langchain.cast import (
+    UPLOADS,
+    Answer,
+    Docs,
+    handoff,
+    kit_model,
+    mcp_tool,
+    own_callbacks,
+    own_middleware,
+    sync_half,
+)
 
-_ROLES: dict[str, Literal["system", "user", "assistant", "tool"]] = {
-    "human": "user",
-    "ai": "assistant",
-    "system": "system",
-    "tool": "tool",
-}
-_UPLOADS = {
-    "image": {"type": "image", "base64": "QQ==", "mime_type": "image/png"},
-    "file": {"type": "file", "base64": "QQ==", "mime_type": "application/pdf"},
-}
-_HOSTED: dict[str, list[dict[str, Any]]] = {
-    "hosted-tool": [{"type": "server_tool_use", "id": "h", "name": "web_search", "input": {}}],
-    "citation": [{"type": "text", "text": "so", "annotations": [{"type": "citation"}]}],
-    "unknown-type": [{"type": "hologram", "data": "..."}],
-}
+# Events of version 3 are LangGraph's own; earlier ones inherit a method that knows version 2 alone.
+_HAS_V3 = "stream_events" in vars(Pregel)
 
 
-class Answer(BaseModel):
-    """The structured answer of agents that give one."""
+class _Context(TypedDict):
+    """What the app's server hands to each run."""
 
-    answer: str
-
-
-def _kit_model(agent: Agent) -> ScriptedModel:
-    """Return the model of one of the kit's agents, which says what the run's script says."""
-
-    def say(messages: list[BaseMessage], tools: list[dict[str, Any]]) -> AIMessage:
-        shown = tuple(
-            Message(
-                _ROLES[message.type],
-                text_of(message.content),
-                message.tool_call_id if isinstance(message, ToolMessage) else None,
-            )
-            for message in messages
-        )
-        functions = [tool.get("function", tool) for tool in tools]
-        offered = tuple(f for f in functions if f.get("name") != Answer.__name__)
-        return _message(agent, answer(Seen(agent.name, shown, offered)))
-
-    return ScriptedModel(say=say)
-
-
-def _message(agent: Agent, turn: Turn) -> AIMessage:
-    calls = [(call.tool, call.arguments, call.id) for call in turn.calls]
-    if turn.handoff:
-        calls.append((f"transfer_to_{turn.handoff}", {}, f"to-{turn.handoff}"))
-    if agent.structured and turn.text:
-        calls.append((Answer.__name__, json.loads(turn.text), "structured"))
-    made = said("" if agent.structured else turn.text, *calls)
-    if turn.hosted:
-        made.content = [*_HOSTED[turn.hosted]]
-    return made
-
-
-class _Docs(BaseRetriever):
-    """A native retriever over one document."""
-
-    live: Any
-
-    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-        _sync_half(self.live)(query)
-        return [Document(self.live.spec.returns)]
-
-    async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-        if self.live.spec.form == "sync":
-            return self._get_relevant_documents(query, run_manager=run_manager)
-        await self.live.function(query)
-        return [Document(self.live.spec.returns)]
-
-
-def _sync_half(live: LiveTool) -> Callable[[str], str]:
-    """Return a function for sync modes, in which LangChain runs no async tool."""
-    if live.spec.form == "sync":
-        return live.function
-
-    def function(query: str) -> str:
-        result: str = asyncio.run(live.function(query))
-        return result
-
-    return function
-
-
-def _mcp_tool(live: LiveTool) -> BaseTool:
-    """Return what `langchain-mcp-adapters` makes of the kit's server, for sync modes as well."""
-    module = ["-m", "sams_conformance.a.mcp_server", live.spec.called, live.spec.returns]
-    server: Any = {"transport": "stdio", "command": sys.executable, "args": module}
-    client = import_module("langchain_mcp_adapters.client").MultiServerMCPClient({"kit": server})
-    with ThreadPoolExecutor() as pool:  # an event loop may be running here
-        (made,) = pool.submit(lambda: asyncio.run(client.get_tools())).result()
-    coroutine: Any = made.coroutine
-
-    def function(**arguments: Any) -> Any:
-        return asyncio.run(coroutine(**arguments))
-
-    tool: BaseTool = made.model_copy(update={"func": function})
-    return tool
-
-
-class _Hooks(BaseCallbackHandler):
-    """The user's own callbacks."""
-
-    def __init__(self, heard: Callable[[str], None]) -> None:
-        self.heard = heard
-
-    def on_tool_start(self, serialized: Any, input_str: str, **more: Any) -> None:
-        self.heard(f"tool starts: {serialized} {input_str} {more.get('inputs')}")
-
-    def on_tool_end(self, output: Any, **more: Any) -> None:
-        self.heard(f"tool ends: {getattr(output, 'content', output)}")
-
-    def on_llm_end(self, response: Any, **more: Any) -> None:
-        self.heard(f"model ends: {response.generations[0][0].text}")
-
-
-class _Middle(AgentMiddleware[Any, Any, Any]):
-    """The user's own middleware."""
-
-    def __init__(self, heard: Callable[[str], None]) -> None:
-        self.heard = heard
-
-    def before_model(self, state: Any, runtime: Any) -> None:
-        self.heard(f"before the model: {[m.content for m in state['messages']]}")
-
-    async def abefore_model(self, state: Any, runtime: Any) -> None:
-        self.before_model(state, runtime)
-
-    def wrap_tool_call(self, request: Any, handler: Any) -> Any:
-        self.heard(f"around a tool: {request.tool_call['name']} {request.tool_call['args']}")
-        return handler(request)
-
-    async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
-        self.heard(f"around a tool: {request.tool_call['name']} {request.tool_call['args']}")
-        return await handler(request)
+    session: Any
 
 
 class LangChainApp:
@@ -176,7 +51,7 @@ class LangChainApp:
 
     def __init__(self, cast: Cast) -> None:
         self.cast = cast
-        self._halves = {key: _sync_half(live) for key, live in cast.tools.items()}
+        self._halves = {key: sync_half(live) for key, live in cast.tools.items()}
         self._natives = {
             key: self._native(key, live)
             for key, live in cast.tools.items()
@@ -185,15 +60,17 @@ class LangChainApp:
         self._tools = {key: self._tool(key, live) for key, live in cast.tools.items()}
         self.trusted = self._trusted()
         self._main = {True: self._build(True), False: self._build(False)}
+        starting = cast.agents if self._over else cast.agents[:1]
+        self._outside = not all(each.memory for each in starting)  # of every middleware
 
     # Building.
 
     def _native(self, key: str, live: LiveTool) -> Any:
         spec = live.spec
         if spec.kind == "retriever":
-            return _Docs(live=live)
+            return Docs(live=live)
         if spec.kind == "mcp":
-            return _mcp_tool(live)
+            return mcp_tool(live)
         about = f"Look something up with {spec.called}."
         if spec.form == "sync":
             return StructuredTool.from_function(live.function, name=spec.called, description=about)
@@ -226,7 +103,7 @@ class LangChainApp:
                 found.append(self._tools[key])
             elif live.spec.trust == "function":
                 found += [live.function, self._halves[key]]
-        self._over = {name: _handoff(name) for each in self.cast.agents for name in each.handoffs}
+        self._over = {name: handoff(name) for each in self.cast.agents for name in each.handoffs}
         return found + list(self._over.values())
 
     def _build(self, governed: bool, pause: str = "", saver: Any = None) -> Any:
@@ -238,7 +115,7 @@ class LangChainApp:
             self._agents = agents
         if not self._over:
             return agents[self.cast.agents[0].name]
-        graph = StateGraph(MessagesState, context_schema=dict)  # type: ignore[type-var]
+        graph = StateGraph(MessagesState, context_schema=_Context)
         for name, agent in agents.items():
             graph.add_node(name, agent)
         graph.add_edge(START, self.cast.agents[0].name)
@@ -248,23 +125,21 @@ class LangChainApp:
         middleware: list[Any] = []
         tools: list[Any] = [self._tools[key] for key in agent.tools]
         tools += [self._over[name] for name in agent.handoffs]
-        if governed:
+        if governed and agent.memory:
             bound = self.cast.bound or (_from_context if first or self._over else None)
             middleware.append(SamsMiddleware(bound, trusted=self.trusted))
-            if not agent.memory:
-                raise NotImplementedError("an agent without memory tools")
         elif agent.memory:
             tools = [*memory_tools(), *tools]
         if self.cast.heard is not None:
-            middleware.append(_Middle(self.cast.heard))
+            middleware.append(own_middleware(self.cast.heard))
         if pause and first:
             middleware.append(HumanInTheLoopMiddleware(interrupt_on={pause: True}))
         return create_agent(
-            _kit_model(agent),
+            kit_model(agent),
             tools,
             middleware=middleware,
             response_format=ToolStrategy(Answer) if agent.structured else None,
-            context_schema=dict,
+            context_schema=_Context,
             checkpointer=saver,
             name=agent.name,
         )
@@ -286,13 +161,13 @@ class LangChainApp:
             return Command(resume={"decisions": [{"type": "approve"}]})
         if not go.upload:
             return _input(go.message)
-        blocks = [{"type": "text", "text": go.message}, _UPLOADS[go.upload]]
-        return {"messages": [HumanMessage(blocks)]}  # type: ignore[arg-type]
+        blocks: list[str | dict[str, Any]] = [{"type": "text", "text": go.message}]
+        return {"messages": [HumanMessage([*blocks, UPLOADS[go.upload]])]}
 
     def _config(self, go: Go) -> Any:
         config: dict[str, Any] = {"configurable": {"thread_id": go.thread or "none"}}
         if self.cast.heard is not None:
-            config["callbacks"] = [_Hooks(self.cast.heard)]
+            config["callbacks"] = [own_callbacks(self.cast.heard)]
         return config
 
     def _around(self, go: Go) -> AbstractContextManager[Any]:
@@ -301,6 +176,8 @@ class LangChainApp:
             stack.enter_context(govern()(go.inside))
         elif go.block == "active" and go.session is not None:
             stack.enter_context(go.session.active())
+        elif go.block == "governed" and self._outside:
+            stack.enter_context(govern(trusted=self.trusted)(go.session))
         return stack
 
     def run(self, go: Go) -> str:
@@ -312,6 +189,9 @@ class LangChainApp:
                 return _text(agent.invoke(given, self._config(go), **more))
             if go.mode == "batch":
                 return _text(agent.batch([given], self._config(go), **more)[0])
+            if go.mode == "stream_events_v3":
+                pulled = agent.stream_events(given, self._config(go), version="v3", **more)
+                return _pull(pulled, go)
             state: Any = {}
             stream = agent.stream(
                 given, self._config(go), stream_mode=["messages", "values"], **more
@@ -346,6 +226,9 @@ class LangChainApp:
                     break
                 state = part if kind == "values" else state
             return _text(state)
+        if go.mode == "astream_events_v3":
+            pulled = await agent.astream_events(given, config, version="v3", **more)
+            return await _apull(pulled, go)
         events = agent.astream_events(given, config, version="v2", **more)
         async for event in events:
             if go.leave:
@@ -392,10 +275,12 @@ class LangChainDriver:
         "invoke": "sync",
         "stream": "sync",
         "batch": "sync",
+        **({"stream_events_v3": "sync"} if _HAS_V3 else {}),
         "ainvoke": "async",
         "astream": "async",
         "abatch": "async",
-        "astream_events": "async",
+        "astream_events_v2": "async",
+        **({"astream_events_v3": "async"} if _HAS_V3 else {}),
     }
     capabilities = frozenset(
         {
@@ -403,11 +288,11 @@ class LangChainDriver:
             "direct",
             "handoff",
             "hosted",
-            "resume",
             "retriever",
             "structured",
-            "thread",
             "upload",
+            # of distributions that a user may do without
+            *(["resume", "thread"] if find_spec("langgraph.checkpoint.sqlite") else []),
             *(["mcp"] if find_spec("langchain_mcp_adapters") else []),
         }
     )
@@ -419,6 +304,7 @@ class LangChainDriver:
 
 def driver() -> LangChainDriver:
     """Return the driver: `sams conformance --adapter langchain` calls this."""
+    warnings.filterwarnings("ignore", "The v3 streaming protocol", LangChainBetaWarning)
     return LangChainDriver()
 
 
@@ -427,21 +313,26 @@ def _from_context(runtime: Any) -> Any:
     return runtime.context["session"]
 
 
-def _handoff(name: str) -> BaseTool:
-    """Return a hand-off as LangGraph's documents write it: a tool whose result is a `Command`."""
-
-    def transfer(runtime: ToolRuntime[Any, Any]) -> Command[Any]:
-        done = ToolMessage("transferred", tool_call_id=runtime.tool_call_id)
-        messages = [*runtime.state["messages"], done]
-        return Command(goto=name, graph=Command.PARENT, update={"messages": messages})
-
-    return StructuredTool.from_function(
-        transfer, name=f"transfer_to_{name}", description=f"Hand over to {name}."
-    )
-
-
 def _input(text: str) -> Any:
     return {"messages": [("user", text)]}
+
+
+def _pull(run: Any, go: Go) -> str:
+    """Return the answer of a run whose consumer pulls one event after the other, or leaves."""
+    with run:  # which ends what its consumer left
+        for _ in run:
+            if go.leave:
+                return ""
+        return _text(run.output)
+
+
+async def _apull(run: Any, go: Go) -> str:
+    """Do the same in an async run."""
+    async with run:
+        async for _ in run:
+            if go.leave:
+                return ""
+        return _text(await run.output())
 
 
 def _text(state: Any) -> str:

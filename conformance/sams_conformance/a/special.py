@@ -75,7 +75,7 @@ def _wrapped(stage: Stage, key: str, way: Literal["sync", "async"]) -> list[str]
     session = stage.session(f"wrap-{key}-{way}")
     wrapped = session.tainting(native)
     found = []
-    if type(wrapped) is not type(native):
+    if not isinstance(wrapped, type(native)):
         found.append(f"a {type(native).__name__} became a {type(wrapped).__name__}")
     if stage.app.describe(wrapped) != before:
         found.append("the description changed")
