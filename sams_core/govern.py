@@ -36,16 +36,16 @@ class Trusted:
         self._kept = tuple(objects)  # kept alive, so that no other object gets one's identity
         if any(each is None or isinstance(each, str | bytes) for each in self._kept):
             raise InvalidArguments("trusted: tool objects, never names: an outsider chooses names")
-        self._known = set(map(_identity, self._kept))
+        self._known = set(map(identity, self._kept))
         for each in self._kept:
             _log.info("trusted: %s", visible_line(_name(each)))
 
     def covers(self, tool: object, runs: Iterable[object] = ()) -> bool:
         """Tell whether `tool` is one of the objects, or all that it can run (`runs`) are."""
-        if _identity(tool) in self._known:
+        if identity(tool) in self._known:
             return True
         inside = list(runs)
-        return bool(inside) and all(_identity(each) in self._known for each in inside)
+        return bool(inside) and all(identity(each) in self._known for each in inside)
 
     def named(self, name: str) -> bool:
         """Tell whether one of the objects has this name: enough for a past call, for no tool at hand."""
@@ -63,7 +63,8 @@ class Trusted:
             )
 
 
-def _identity(each: object) -> tuple[int, ...]:
+def identity(each: object) -> tuple[int, ...]:
+    """Return what tells an object from every other one that is alive; equal ones aren't the same."""
     if isinstance(each, MethodType):  # made anew at each access
         return id(each.__self__), id(each.__func__)
     return (id(each),)

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -242,6 +243,37 @@ def test_a_session_that_the_ledger_lost_starts_marked(
         assert [s.kind for s in open_clean(again, kind).sources] == ["ledger-lost"]
     assert not open_clean(again, "new").tainted
     again.close()
+
+
+@pytest.mark.parametrize("where", ["another thread", "after close"])
+def test_an_open_session_writes_nothing_into_another_ledger(
+    where: str, sqlite: SQLiteBackend, open_clean: Open
+) -> None:
+    session = open_clean(sqlite)
+    session.mark_tainted("a page")
+    session.memory_write("assigned", "p", "c", "d")
+    shutil.rmtree(sqlite.folders.store(ACME, "ledger"))
+    if where == "after close":
+        sqlite.close()
+    refused: list[SamsError] = []
+
+    def use() -> None:
+        for verb in (
+            lambda: session.memory_write("assigned", "q", "c", "d"),
+            lambda: session.memory_write("run", "n", "c", "d"),
+            lambda: session.tainted,
+        ):
+            try:
+                verb()
+            except SamsError as error:
+                refused.append(error)
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    thread.join()
+    assert len(refused) == 3
+    (only,) = Owner(sqlite, "olga").changes(ACME)
+    assert (only.path, only.tainted) == ("p", True)
 
 
 @pytest.mark.parametrize("left", ["queue", "runs", "history"])

@@ -155,7 +155,7 @@ def _hosted(tool: Any) -> str | None:
     kind = tool.get("type")
     if kind in ("function", "custom") and not tool.keys().isdisjoint(("function", "name")):
         return None
-    if kind is None and any(set(form) <= set(tool) for form in _RUN_BY_THE_APP):
+    if kind in (None, "object") and any(set(form) <= set(tool) for form in _RUN_BY_THE_APP):
         return None
     return f"hosted {kind or next(iter(tool), 'tool')}"
 

@@ -120,8 +120,8 @@ class Filed:
     def upload(self, path: str, data: bytes, session: AgentSession) -> FileUploadResponse:
         """Write a file from its bytes."""
         try:
-            text = data.decode()
-        except UnicodeDecodeError:
+            text = bytes(data).decode()
+        except (TypeError, UnicodeDecodeError):
             raise InvalidArguments("content: text in UTF-8", rule="text") from None
         if "\0" in text:
             raise InvalidArguments("content: text, nothing binary", rule="text")

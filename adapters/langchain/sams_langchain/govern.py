@@ -14,7 +14,15 @@ from langchain_core.tools import StructuredTool, Tool
 
 from sams_core.ambient import Activation, current_activation
 from sams_core.errors import SamsError
-from sams_core.govern import Bound, Governed, Governing, Trusted, at_work, undeclared
+from sams_core.govern import (
+    Bound,
+    Governed,
+    Governing,
+    Trusted,
+    at_work,
+    identity,
+    undeclared,
+)
 from sams_core.taint import Family
 from sams_langchain import history
 
@@ -38,7 +46,7 @@ class Govern(Governed):
         self.given = trusted
         self._kinds = [each for each in self.objects if isinstance(each, Kind)]
         # A framework's copy of a trusted tool is known by its name and what it runs.
-        self._copied = [(_called(each), inside) for each in self.objects if (inside := runs(each))]
+        self._copied = [_made_of(each) for each in self.objects if runs(each)]
         self.examples = {
             key for m in self.objects if isinstance(m, BaseMessage) for key in history.keys(m)
         }
@@ -48,7 +56,7 @@ class Govern(Governed):
         inside = runs(tool)
         return (
             self.trusted.covers(tool, inside)
-            or (_called(tool), inside) in self._copied
+            or _made_of(tool) in self._copied
             or any(kind.covers(tool, self.trusted) for kind in self._kinds)
         )
 
@@ -93,6 +101,10 @@ def runs(tool: object) -> list[object]:
     assert isinstance(tool, StructuredTool | Tool)  # noqa: S101 - told to the type checker
     known = (tool.func, tool.coroutine, tool.handle_tool_error, tool.handle_validation_error)
     return [each for each in known if callable(each)]
+
+
+def _made_of(tool: object) -> tuple[object, ...]:
+    return _called(tool), *map(identity, runs(tool))
 
 
 def blocks(began_in: Governing | None = None) -> list[Governing]:

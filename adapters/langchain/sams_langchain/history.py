@@ -173,7 +173,11 @@ def own(
             fresh.append(message)
             mine = number < covered or _known(message, (vouched, calls))
         if mine and isinstance(message, AIMessage):
-            calls.update("call " + (call["id"] or "") for call in message.tool_calls)
+            made = (
+                *message.tool_calls,
+                *message.invalid_tool_calls,
+            )  # LangChain answers the latter
+            calls.update("call " + (call["id"] or "") for call in made)
         clean = clean and mine
     remember(session.family, fresh)  # once marked, they are the family's too
     return clean

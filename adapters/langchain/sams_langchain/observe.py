@@ -95,6 +95,12 @@ class Observer(BaseCallbackHandler):
             if history.strange(family, sent, vouched(where, family)):
                 mark([block], "history", history.FOREIGN)
 
+    def on_llm_start(self, serialized: Any, prompts: Any, **more: Any) -> None:
+        """Mark before a model that takes plain text is asked to read by itself."""
+        where = self.where()
+        for told in dict.fromkeys(asked(more.get("invocation_params"))):
+            mark(where, "content", told)
+
     def on_llm_new_token(self, token: Any, *, chunk: Any = None, **more: Any) -> None:
         """Mark as soon as a stream shows that the provider read something."""
         message = getattr(chunk, "message", None)
@@ -146,8 +152,9 @@ class RunObserver(Observer):
     outside of its blocks; but it is part of the same run.
     """
 
-    def __init__(self) -> None:
-        self.run: list[Governing] = []  # never entered: they say whom to mark and who is trusted
+    def __init__(self, outer: RunObserver | None) -> None:
+        # Never entered: they say whom to mark and who is trusted. What is read here flows upward.
+        self.run: list[Governing] = [] if outer is None else [*outer.run]
 
     @property
     def block(self) -> None:
@@ -158,8 +165,9 @@ class RunObserver(Observer):
         return blocks() or self.run
 
 
-# By what LangGraph makes anew for each run and hands to every node of it: the stream's writer.
-_runs: weakref.WeakKeyDictionary[Any, RunObserver] = weakref.WeakKeyDictionary()
+# By what LangGraph makes anew for each run and hands to every node of it: the stream's writer. Runs
+# inside of a run may share it (`stream(subgraphs=True)`), so also by the node that they are part of.
+_runs: weakref.WeakKeyDictionary[Any, dict[str, RunObserver]] = weakref.WeakKeyDictionary()
 
 
 def govern_run(runtime: Any, governed: Govern, session: AgentSession) -> None:
@@ -167,7 +175,8 @@ def govern_run(runtime: Any, governed: Govern, session: AgentSession) -> None:
     writer = getattr(runtime, "stream_writer", None)
     if "<locals>" not in getattr(writer, "__qualname__", ""):  # outside of a run all share one
         return
-    found = _runs.setdefault(writer, RunObserver())
+    runs, place = _runs.setdefault(writer, {}), _place()
+    found = runs.get(place) or runs.setdefault(place, RunObserver(_around(runs, place)))
     if not any(each.session.family is session.family for each in found.run):
         found.run.append(governed.during(session))
 
@@ -176,7 +185,20 @@ def _of_run() -> RunObserver | None:
     config = var_child_runnable_config.get() if _runs else None
     runtime = (config or {}).get("configurable", {}).get("__pregel_runtime")
     writer = getattr(runtime, "stream_writer", None)
-    return None if writer is None else _runs.get(writer)
+    return None if writer is None else _around(_runs.get(writer, {}), _place())
+
+
+def _place() -> str:
+    """Return where the graph is that this node is part of: empty for the outermost."""
+    given = (var_child_runnable_config.get() or {}).get("configurable", {})
+    return str(given.get("checkpoint_ns") or "").rpartition("|")[0]
+
+
+def _around(runs: Mapping[str, RunObserver], place: str) -> RunObserver | None:
+    """Return the innermost governed run that a place is in."""
+    while place and place not in runs:
+        place = place.rpartition("|")[0]
+    return runs.get(place)
 
 
 def hooked(session: AgentSession) -> AbstractContextManager[Any]:

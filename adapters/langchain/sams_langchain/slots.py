@@ -224,7 +224,8 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
         if answer is None or place is None or answer.id != messages[place].id:
             _judge_history(session, messages, request.state)
         judge_call(blocks(), request.state, call_id, getattr(request.runtime, "tools", ()))
-        history.remember(session.family, call_id=call_id)
+        # What other middleware made of the answer by now is the session's own, too.
+        history.remember(session.family, messages[place:][:1] if place is not None else (), call_id)
 
     # Whose run this is.
 

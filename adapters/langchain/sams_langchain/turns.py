@@ -62,7 +62,7 @@ def judge(
             instead = (edited or {}).get(call["id"] or "")
             names += [call["name"], *([instead["name"]] if instead else [])]
     failed: SamsError | None = None
-    for name in names:
+    for name in dict.fromkeys(names):
         if name not in TOOL_NAMES:
             try:
                 begin(where, name, known.get(name) or named(where, name))

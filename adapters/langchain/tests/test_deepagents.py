@@ -146,7 +146,9 @@ def test_without_the_declaration_deepagents_own_tools_mark(
 ) -> None:
     model = scripted(said("", ("ls", {"path": "/"}, "l")), "done")
     run(create_deep_agent(model, middleware=[SamsMiddleware(session)]))
-    assert told(session) == ["tool ls: undeclared; govern(trusted=[DEEP_AGENT_TOOLS]) would declare it"]
+    assert told(session) == [
+        "tool ls: undeclared; govern(trusted=[DEEP_AGENT_TOOLS]) would declare it"
+    ]
 
 
 @pytest.mark.filterwarnings("ignore:The feature `forked subagents` is in beta")

@@ -120,9 +120,7 @@ def test_what_is_trusted_is_trusted_there_too(session: AgentSession, written: An
     assert written() == {"facts/code": False}
 
 
-def test_a_summary_of_a_clean_conversation_stays_clean(
-    session: AgentSession, written: Any
-) -> None:
+def test_a_summary_of_a_clean_conversation_stays_clean(session: AgentSession, written: Any) -> None:
     summary = SummarizationMiddleware(scripted("they talked"), trigger=("messages", 2))
     agent = create_agent(
         scripted("hello", said("", ("memory_write", NOTE, "w")), "done"),

@@ -16,6 +16,11 @@ from sams_core.records import Pin, SessionInfo, SessionKey, Source, now
 
 FILE = "ledger.db"
 _SELECT = "SELECT kind, name, origin, first_seen FROM sources WHERE family = ? ORDER BY id"
+# Nothing for an unknown family, one row without a kind for one that has no marks.
+_KNOWN = (
+    "SELECT s.kind, s.name, s.origin, s.first_seen FROM families f "
+    "LEFT JOIN sources s ON s.family = f.family WHERE f.family = ? ORDER BY s.id"
+)
 
 
 class Ledger:
@@ -102,8 +107,10 @@ class Ledger:
     def sources(self, family: str) -> tuple[Source, ...]:
         """Return a family's marks, oldest first."""
         db = self._db()
-        rows = self._pool.retry(lambda: db.execute(_SELECT, (family,)).fetchall())
-        return tuple(Source(*row) for row in rows)
+        rows = self._pool.retry(lambda: db.execute(_KNOWN, (family,)).fetchall())
+        if not rows:  # its session was opened, so this is another ledger
+            raise StoreFailed("the ledger doesn't know this family any more", rule="damaged")
+        return tuple(Source(*row) for row in rows if row[0] is not None)
 
     def pin(self, key: SessionKey, org: tuple[int, int], own: tuple[int, int]) -> Pin:
         """Return the session's pin for the epochs, made from the revisions if there is none.
