@@ -30,11 +30,12 @@ test: lint ## lint, then every test but the slow ones, on all cores
 	@$(PY) -m pytest -n auto --dist worksteal -m "not slow"
 
 test-all: lint ## lint, then every test, and those of Postgres on an older server too
-	@$(PY) -m pytest
+	@$(PY) -m pytest -n auto --dist worksteal -rs
 	@if $(OLDER_POSTGRES); then \
 	  unset SAMS_TEST_POSTGRES_URL; export SAMS_TEST_POSTGRES_BIN="$$PWD/$(OLDER_BIN)"; \
 	  "$$SAMS_TEST_POSTGRES_BIN/postgres" --version; \
-	  $(PY) -m pytest -m "not slow" -k postgres tests && .venv/bin/sams conformance --backend postgres; \
+	  $(PY) -m pytest -n auto --dist worksteal -m "not slow" -k postgres tests \
+	    && .venv/bin/sams conformance --backend postgres; \
 	else \
 	  echo "NOT TESTED: a second major version of Postgres; no $(OLDER) for this machine"; \
 	fi

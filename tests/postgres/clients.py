@@ -11,6 +11,7 @@ import random
 import select
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ from sams_core.errors import SamsError
 
 ACME = "tenant:acme"
 A_SESSION = 40  # turns; its limits hold far more
+PATHS, REWRITES = 12, 2
 
 
 def say(*words: Any) -> None:
@@ -141,23 +143,29 @@ class Jobs:
             return
 
     def rewrite(self, turn: int) -> None:
-        """Queue another text for one of a few entries, over whatever is served now."""
-        part, step = divmod(turn, 500)  # a session may store 1,000 changes
-        if step == 0:
-            self.opened = session(self.backend, f"{self.name}-{part}")
-        path = f"p{self.dice.randrange(12)}"
+        """Queue a text for an entry, and another in its place; then wait until the entry moves."""
+        if turn == 0:
+            self.opened = session(self.backend, self.name)
+            self.stored: Counter[tuple[str, int | None]] = Counter()
+        path = f"p{self.dice.randrange(PATHS)}"
         entry = self.backend.read(ACME, ACME, path)
         version = entry.version if entry is not None else None
+        if self.stored[path, version] == REWRITES:
+            time.sleep(0.01)  # what goes on without end leaves the owners nothing to accept
+            return
         text = f"{self.name} {turn}"
         try:
             self.opened.memory_write("assigned", path, text, "d", version)
         except VersionConflict:
             return
+        self.stored[path, version] += 1
         say("written", path, text)
 
     def accept(self, turn: int) -> None:
-        """Accept what one has just read, while it is being rewritten."""
-        for change in self.owner.changes(ACME):
+        """Review all that waits and accept a change for each entry, while they are being rewritten."""
+        waiting = self.owner.changes(ACME)
+        self.dice.shuffle(waiting)
+        for change in {change.path: change for change in waiting}.values():
             try:
                 entry = self.owner.accept(ACME, change.id, change.digest)
             except (ReviewMismatch, NotFound, VersionConflict) as error:

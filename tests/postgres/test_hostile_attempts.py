@@ -187,7 +187,7 @@ CALLS = {
     "has_memory": "'{c}', 's-marked'",
     "pin": "'{c}', 's-marked'",
     "counts": "'{r}', '{c}', 's-marked', 'p', 'bot'",
-    "superseded": "'{r}', '{c}', NULL, NULL",
+    "superseded": "'{r}', '{c}', NULL, NULL, NULL",
     "search": "'{c}', '{c}', false, '{{zanzibar}}', '[]', 2, 5",
     "snapshot_entries": "'{c}', 'job', false",
     "snapshot_changes": "'{c}', 'job', false",

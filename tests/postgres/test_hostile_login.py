@@ -52,7 +52,7 @@ def test_another_tenants_rows_are_seen_and_touched_by_no_role(
         "sams.add_sources('{c}', 's-marked', '[]', 9)",
         'sams.add_source(\'{c}\', \'s\', \'{{"kind": "tool", "name": "x", "first_seen": "x"}}\')',
         "sams.counts('{r}', '{c}', 's-marked', 'p', 'bot')",
-        "sams.superseded('{r}', '{c}', NULL, NULL)",
+        "sams.superseded('{r}', '{c}', NULL, NULL, NULL)",
         "sams.search('{c}', '{c}', false, '{{zanzibar}}', '[]', 2, 5)",
         "sams.search('{c}', 'run:s-marked', true, '{{zanzibar}}', '[]', 2, 5)",
         "sams.snapshot_entries('{c}', 'job', false)",

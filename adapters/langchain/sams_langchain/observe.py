@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 from langchain_core.callbacks import BaseCallbackHandler
@@ -165,27 +166,33 @@ class RunObserver(Observer):
         return blocks() or self.run
 
 
-# By what LangGraph makes anew for each run and hands to every node of it: the stream's writer. Runs
-# inside of a run may share it (`stream(subgraphs=True)`), so also by the node that they are part of.
-_runs: weakref.WeakKeyDictionary[Any, dict[str, RunObserver]] = weakref.WeakKeyDictionary()
+# What LangGraph makes anew for each run and hands to every node of it is the stream's writer, a function.
+# What is known of the run is kept with it, and ends with it. Runs inside of a run may share it
+# (`stream(subgraphs=True)`), so it is kept by the node that they are part of.
+_RUNS = "sams_runs"
+
+
+def _runs(runtime: Any, make: bool = False) -> dict[str, RunObserver]:
+    writer = getattr(runtime, "stream_writer", None)
+    if not isinstance(writer, FunctionType) or "<locals>" not in writer.__qualname__:
+        return {}  # outside of a run all share one
+    kept: dict[str, RunObserver]
+    kept = vars(writer).setdefault(_RUNS, {}) if make else vars(writer).get(_RUNS, {})
+    return kept
 
 
 def govern_run(runtime: Any, governed: Govern, session: AgentSession) -> None:
     """Say whose run it is, for what other middleware reads in it."""
-    writer = getattr(runtime, "stream_writer", None)
-    if "<locals>" not in getattr(writer, "__qualname__", ""):  # outside of a run all share one
-        return
-    runs, place = _runs.setdefault(writer, {}), _place()
+    runs, place = _runs(runtime, make=True), _place()
     found = runs.get(place) or runs.setdefault(place, RunObserver(_around(runs, place)))
     if not any(each.session.family is session.family for each in found.run):
         found.run.append(governed.during(session))
 
 
 def _of_run() -> RunObserver | None:
-    config = var_child_runnable_config.get() if _runs else None
+    config = var_child_runnable_config.get() if _slot.registered else None
     runtime = (config or {}).get("configurable", {}).get("__pregel_runtime")
-    writer = getattr(runtime, "stream_writer", None)
-    return None if writer is None else _around(_runs.get(writer, {}), _place())
+    return _around(_runs(runtime), _place())
 
 
 def _place() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 
 from sams_core import AgentSession
-from sams_langchain import SamsMiddleware, observe
+from sams_langchain import SamsMiddleware
 from sams_langchain.scripted import said, scripted
 
 NOTE = {
@@ -173,9 +174,21 @@ def test_agents_that_are_nodes_of_one_graph_dont_lose_each_other(open_session: A
     assert two.tainted
 
 
+def run_with_a_resolver_that_keeps_the_run(session: AgentSession) -> Any:
+    kept = []
+
+    def resolve(runtime: Any) -> Any:
+        kept.append(runtime)
+        return session
+
+    middleware = SamsMiddleware(resolve)
+    drive(writer(middleware), "invoke")
+    return weakref.ref(middleware.governed)
+
+
 def test_nothing_is_marked_or_kept_after_the_run(session: AgentSession) -> None:
-    drive(writer(SamsMiddleware(session)), "invoke")
+    governed = run_with_a_resolver_that_keeps_the_run(session)
     docs.invoke("q")
-    gc.collect()
     assert not session.tainted
-    assert not observe._runs
+    gc.collect()
+    assert governed() is None

@@ -21,7 +21,7 @@ def problems(stage: Stage, run: Run, seen: Observed) -> list[str]:
         *_results(expect, seen),
         *_bodies(stage, run, seen),
         *_shown(expect, seen),
-        *_context(run, seen),
+        *_context(stage, run, seen),
         *_offered(expect, seen),
     ]
 
@@ -141,14 +141,20 @@ def _shown(expect: Expect, seen: Observed) -> list[str]:
     return found
 
 
-def _context(run: Run, seen: Observed) -> list[str]:
-    """Look for the block in every governed request: once, its very bytes, and never as instructions."""
+def _context(stage: Stage, run: Run, seen: Observed) -> list[str]:
+    """Look for the block in every governed request: once, its very bytes, and never as instructions.
+
+    A request of an agent without memory may do without.
+    """
     if run.block != "governed" or run.inside or not seen.block or run.expect.refused:
         return []
     found = []
+    bare = {agent.name for agent in stage.scenario.agents if not agent.memory}
     for number, each in enumerate(seen.seen):
         having = [m for m in each.messages if "<memory note=" in m.text]
         count = sum(m.text.count("<memory note=") for m in having)
+        if count == 0 and each.agent in bare:
+            continue
         if count != 1:
             found.append(f"request {number} has the context block {count} times")
         elif seen.block not in having[0].text:

@@ -56,7 +56,7 @@ _FUNCTIONS: dict[str, tuple[str, ...]] = {
         "open_session(text, text, text)",
         "add_sources(text, text, jsonb, integer)",
         "counts(text, text, text, text, text)",
-        "superseded(text, text, text, text)",
+        "superseded(text, text, text, text, text)",
         "search(text, text, boolean, text[], jsonb, integer, integer)",
         "add_source(text, text, jsonb)",
         "pin(text, text)",
@@ -64,7 +64,7 @@ _FUNCTIONS: dict[str, tuple[str, ...]] = {
     ),
     "dreamer": (
         "counts(text, text, text, text, text)",
-        "superseded(text, text, text, text)",
+        "superseded(text, text, text, text, text)",
         "snapshot_entries(text, text, boolean)",
         "snapshot_changes(text, text, boolean)",
         "snapshot_notes(text, text, boolean)",
@@ -72,7 +72,7 @@ _FUNCTIONS: dict[str, tuple[str, ...]] = {
         "proposal_base(text, text)",
     ),
     "owner": (
-        "superseded(text, text, text, text)",
+        "superseded(text, text, text, text, text)",
         "clear_runs(text)",
         "unindex(text, text)",
         "put(text, text, text, boolean, integer, jsonb)",

@@ -6,7 +6,7 @@ from sams_core.backend import Row
 from sams_core.backends.postgres.agent import AgentVerbs
 from sams_core.backends.postgres.curated import OwnerVerbs, row_from
 from sams_core.backends.postgres.dreamer import DreamerVerbs
-from sams_core.backends.postgres.rows import NOTE, note_from, unpack
+from sams_core.backends.postgres.rows import NOTE, VERSIONS, note_from, unpack
 from sams_core.backends.postgres.words import asked
 from sams_core.records import Entry
 from sams_core.scopes import is_handle
@@ -64,11 +64,9 @@ class PostgresBackend(AgentVerbs, DreamerVerbs, OwnerVerbs):
             when, values = "v.born <= %s AND coalesce(v.ended, %s + 1) > %s", [at, at, at]
         label = "v.labelled" if labelled else "NOT v.labelled"  # spelt as the indexes spell it
         sql = (
-            "SELECT v.path, v.handle, v.version, t.description, v.date, "  # noqa: S608 - ours
+            "SELECT v.path, v.handle, v.version, t.description, v.date, "
             "CASE WHEN length(t.content) <= %s THEN t.content ELSE '' END "
-            "FROM sams.versions v JOIN sams.texts t ON t.container = v.container "
-            "AND t.path = v.path AND t.version = v.version "
-            f"WHERE v.container = %s AND {label} AND {when} AND {key} > %s "
+            f"{VERSIONS}WHERE v.container = %s AND {label} AND {when} AND {key} > %s "
             f"ORDER BY {key} LIMIT %s"
         )
         rows = self._pool.rows(sql, (contents, container, *values, after, limit))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Role = Literal["agent", "dreamer", "owner"]
 SCHEMA_VERSION = 4
+# What changes superseded, by writer, path and the decision that closed it: (seq, id, flags, sources).
+Earlier = Mapping[tuple[str, str, str | None], Sequence[tuple[Any, ...]]]
 
 
 class Base:
@@ -113,19 +116,22 @@ class Base:
         sql = f"SELECT {CHANGE} FROM sams.changes WHERE container = %s AND {where} ORDER BY seq"  # noqa: S608
         found = db.execute(sql.encode(), (container, *values)).fetchall()
         only = found[0] if len(found) == 1 else None
-        earlier = self._superseded(db, role, container, only) if found else []
+        earlier = self._superseded(db, role, container, only) if found else {}
         bases = self._bases(db, role, container, found)
         return [_whole(container, row, earlier, bases) for row in found]
 
     def _superseded(
         self, db: Connection, role: Role, container: str, only: Sequence[Any] | None
-    ) -> list[tuple[Any, ...]]:
-        group = (None, None) if only is None else (only[3], only[4])
-        return db.execute(
-            b"SELECT writer, path, seq, id, flags, sources, closed_by "
-            b"FROM sams.superseded(%s, %s, %s, %s)",
+    ) -> Earlier:
+        group = (None, None, None) if only is None else (only[3], only[4], only[19])
+        found: defaultdict[tuple[str, str, str | None], list[tuple[Any, ...]]] = defaultdict(list)
+        for row in db.execute(
+            b"SELECT writer, path, closed_by, seq, id, flags, sources "
+            b"FROM sams.superseded(%s, %s, %s, %s, %s)",
             (role, container, *group),
-        ).fetchall()
+        ):
+            found[row[:3]].append(row[3:])
+        return found
 
     def _bases(
         self, db: Connection, role: Role, container: str, changes: Iterable[Sequence[Any]]
@@ -142,11 +148,11 @@ class Base:
                 )
             ]
             return {(row[0], row[1]): entry_from(container, row) for row in rows}
-        sql = ENTRIES + (  # noqa: S608 - ours
-            "WHERE v.container = %s AND (v.path, v.version) IN "
-            "(SELECT * FROM unnest(%s::text[], %s::bigint[]))"
+        sql = (
+            f"SELECT e.* FROM unnest(%s::text[], %s::bigint[]) k(path, version), LATERAL ({ENTRIES}"  # noqa: S608
+            "WHERE v.container = %s AND v.path = k.path AND v.version = k.version OFFSET 0) e"
         )
-        values = (container, [path for path, _ in wanted], [version for _, version in wanted])
+        values = ([path for path, _ in wanted], [version for _, version in wanted], container)
         entries = [entry_from(container, row) for row in db.execute(sql.encode(), values)]
         return {(entry.path, entry.version): entry for entry in entries}
 
@@ -161,18 +167,13 @@ def one(found: T | None) -> T:
 def _whole(
     container: str,
     row: Sequence[Any],
-    earlier: Iterable[Sequence[Any]],
+    earlier: Earlier,
     bases: dict[tuple[str, int], Entry],
 ) -> tuple[Change, dict[str, Any]]:
     data = dict(zip(CHANGE.split(", "), row, strict=True))
     # Before a decision what it superseded isn't closed; afterwards it is closed by the same one.
-    before = [
-        (old[3], old[4], old[5])
-        for old in earlier
-        if (old[0], old[1]) == (data["writer"], data["path"])
-        and old[2] < data["seq"]
-        and old[6] == data["closed_by"]
-    ]
+    group = earlier.get((data["writer"], data["path"], data["closed_by"]), ())
+    before = [old[1:] for old in group if old[0] < data["seq"]]
     change = absorbed(change_from(container, row), before)
     return replace(change, base=bases.get((change.path, change.base_version))), data
 
@@ -180,7 +181,7 @@ def _whole(
 def whole(
     container: str,
     rows: Iterable[Sequence[Any]],
-    earlier: Sequence[Sequence[Any]],
+    earlier: Earlier,
     bases: dict[tuple[str, int], Entry],
 ) -> list[Change]:
     """Return changes from rows that were read already."""

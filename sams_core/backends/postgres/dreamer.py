@@ -31,7 +31,7 @@ class DreamerVerbs(Base):
             changes = rows(CHANGE, "snapshot_changes")
             found = rows(f"{_ENTRY}, ended_date, ended_by", "snapshot_bases")
             bases = {(e.path, e.version): e for e in (entry_from(container, r) for r in found)}
-            earlier = self._superseded(db, "dreamer", container, None) if changes else []
+            earlier = self._superseded(db, "dreamer", container, None) if changes else {}
             notes = [note_from(row) for row in rows(NOTE, "snapshot_notes")]
             return tuple(entries), tuple(whole(container, changes, earlier, bases)), tuple(notes)
 

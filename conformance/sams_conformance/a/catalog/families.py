@@ -20,6 +20,7 @@ from sams_conformance.a.scenario import (
 )
 
 _SUB = Agent("helper", tools=("fetch", "calc"))
+_BARE = Agent("helper", tools=("fetch", "calc"), memory=False)
 _AGENTS = (Agent(tools=("helper", "fetch", "calc")), _SUB)
 
 
@@ -161,6 +162,37 @@ SCENARIOS = [
         agents=_AGENTS,
         tools=_sub("object"),
         needs=frozenset({"agent-tool"}),
+    ),
+    Scenario(
+        "A9",
+        "a helper without memory reads, its caller writes",
+        (
+            Run(
+                turns=(say(use("helper", "c1")), _WRITE, DONE),
+                others={"helper": (say(use("fetch", "c2")), Turn(text="read"))},
+                expect=_FETCHED,
+            ),
+        ),
+        agents=(_AGENTS[0], _BARE),
+        tools=_sub("object"),
+        needs=frozenset({"agent-tool"}),
+    ),
+    Scenario(
+        "A10",
+        "an agent without memory reads in between",
+        (
+            Run(
+                turns=(_OVER, _WRITE, DONE),
+                others={"other": (say(use("fetch", "c1")), Turn(handoff="main"))},
+                expect=_FETCHED,
+            ),
+        ),
+        agents=(
+            Agent(handoffs=("other",)),
+            Agent("other", tools=("fetch",), handoffs=("main",), memory=False),
+        ),
+        tools=(Tool("fetch"),),
+        needs=frozenset({"handoff"}),
     ),
     _handed(
         "read before, written after",

@@ -1,19 +1,21 @@
 -- Row-level security, forced on every table: a login sees and adds rows of the containers that it was
--- granted in that role, and nothing else. The list of containers is read once a statement.
+-- granted in that role, and nothing else. The list of containers is read once a statement. `coalesce`
+-- is for the planner: it takes a bare ANY for so selective, beside the container that our statements
+-- name, that any index seems good enough to it, and one that reads the whole container may be chosen.
 -- The schema's owner, as which the functions above run, has a policy of its own and no BYPASSRLS.
 
 DO $$
 DECLARE
     t text;
-    mine CONSTANT text := 'container = ANY (ARRAY(SELECT g.container FROM sams.grants g '
-        'WHERE g.login = session_user AND g.role = %L))';
+    mine CONSTANT text := 'coalesce(container = ANY (ARRAY(SELECT g.container FROM sams.grants g '
+        'WHERE g.login = session_user AND g.role = %L)), false)';
     agents CONSTANT text := pg_catalog.format(mine, 'agent');
     owners CONSTANT text := pg_catalog.format(mine, 'owner');
     -- Whoever is an agent anywhere reads what org's owner published.
-    readers CONSTANT text := 'container = ANY (ARRAY(SELECT g.container FROM sams.grants g '
+    readers CONSTANT text := 'coalesce(container = ANY (ARRAY(SELECT g.container FROM sams.grants g '
         'WHERE g.login = session_user AND g.role IN (''agent'', ''owner'') '
         'UNION ALL SELECT ''org'' FROM sams.grants g '
-        'WHERE g.login = session_user AND g.role = ''agent''))';
+        'WHERE g.login = session_user AND g.role = ''agent'')), false)';
 BEGIN
     FOREACH t IN ARRAY ARRAY['store', 'grants', 'families', 'sessions', 'sources', 'pins', 'jobs',
         'readings', 'meta', 'versions', 'texts', 'handles', 'changes', 'decisions', 'notes',

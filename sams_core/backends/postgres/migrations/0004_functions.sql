@@ -99,6 +99,7 @@ AS $$
 DECLARE gone bigint;
 BEGIN
     PERFORM sams.check_granted('owner', c);
+    PERFORM set_config('synchronous_commit', 'on', true);
     DELETE FROM sams.notes WHERE container = c;
     GET DIAGNOSTICS gone = ROW_COUNT;
     DELETE FROM sams.replays WHERE container = c;
@@ -282,17 +283,21 @@ AS $$ BEGIN
     INSERT INTO sams.jobs (container, job) VALUES (c, j) ON CONFLICT DO NOTHING;
 END $$;
 
-CREATE FUNCTION sams.superseded(r text, c text, w text, p text) RETURNS TABLE (
+-- What one decision closed, or what waits: all of it, or a writer's for a path. A writer may have had
+-- very many decided by now, so no plan is kept that must fit all three.
+CREATE FUNCTION sams.superseded(r text, c text, w text, p text, decision text) RETURNS TABLE (
     writer text, path text, seq bigint, id text, flags jsonb, sources jsonb, closed_by text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_custom_plan
 AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM sams.check_granted(r, c);
     RETURN QUERY SELECT h.writer, h.path, h.seq, h.id, h.flags, h.sources, h.closed_by
         FROM sams.changes h WHERE h.container = c AND h.state = 'superseded'
-            AND (CASE WHEN w IS NULL THEN h.closed_by IS NULL
-                 ELSE h.writer = w AND h.path = p END)
+            AND (CASE WHEN decision IS NOT NULL THEN h.closed_by = decision
+                 WHEN w IS NULL THEN h.closed_by IS NULL
+                 ELSE h.closed_by IS NULL AND h.writer = w AND h.path = p END)
             -- A job is shown nothing tainted of which no reading is recorded.
             AND (r <> 'dreamer' OR h.login = session_user OR h.sources = '[]'::jsonb
                 OR EXISTS (SELECT FROM sams.readings d WHERE d.container = c
