@@ -290,12 +290,13 @@ def _installed(group: str) -> tuple[tuple[str, str], ...]:
 def _adapted(obj: T, bound: AgentSession | None, reason: str | None) -> T:
     """Let the adapter for the object's framework wrap it; found by entry point, imported on demand."""
     roots = {cls.__module__.partition(".")[0] for cls in type(obj).__mro__}
-    words = {word for root, word in _installed("sams.adapter_roots") if root in roots}
-    for word, name in _installed("sams.adapters"):
-        if word in words:
-            module = importlib.import_module(name)
-            result: T = module.tainting(obj, bound, reason)
-            return result
+    for look in (_installed, _installed.__wrapped__):  # it may have been installed since
+        words = {word for root, word in look("sams.adapter_roots") if root in roots}
+        for word, name in look("sams.adapters"):
+            if word in words:
+                module = importlib.import_module(name)
+                result: T = module.tainting(obj, bound, reason)
+                return result
     raise TypeError(
         "tainting() wraps functions, methods, partials and objects whose only public way in is "
         "calling them. For a framework's tool or retriever install its extra "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from importlib.metadata import EntryPoint, EntryPoints
@@ -38,7 +39,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         "sams.adapters": [EntryPoint("some", "sams_some", "sams.adapters")],
     }
     monkeypatch.setattr(taint, "entry_points", lambda *, group: EntryPoints(found[group]))
-    monkeypatch.setattr(taint, "_installed", taint._installed.__wrapped__)
+    monkeypatch.setattr(taint, "_installed", functools.cache(taint._installed.__wrapped__))
     return calls
 
 
