@@ -119,6 +119,15 @@ def pointer(
     return Pointer([owner, last or "", str(len(messages)), _digest(digest, messages[since:])])
 
 
+def claim(said: object, before: Sequence[str] | None) -> Pointer | None:
+    """Return a pointer that covers nothing for what a caller says, unless it says what is known."""
+    said = getattr(said, "value", said)  # of LangGraph's `Overwrite`
+    owner = said[0] if isinstance(said, list | tuple) and said else said
+    if before is not None and (not owner or owner == before[0]):
+        return None
+    return Pointer([str(owner), "", "0", ""])
+
+
 def _digest(digest: str, messages: Iterable[BaseMessage]) -> str:
     for message in messages:
         for key in keys(message):

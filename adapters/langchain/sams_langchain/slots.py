@@ -35,13 +35,16 @@ AnswerLater = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
 
 
 class _Mirror(LastValue[list[str]]):
-    """Takes what the middleware wrote; what a caller, a tool or `update_state` puts there is dropped."""
+    """Takes what the middleware wrote; anybody else can say that it is another's, and nothing more."""
 
     def update(self, values: Sequence[list[str]]) -> bool:
-        ours = [each for each in values if isinstance(each, history.Pointer)]
-        if ours:
-            self.value = ours[-1]  # agents side by side may both write; either is about itself
-        return bool(ours)
+        before = self.value if self.is_available() else None
+        for each in values:
+            if isinstance(each, history.Pointer):
+                self.value = each  # agents side by side may both write; either is about itself
+            elif claimed := history.claim(each, before):
+                self.value = claimed
+        return self.is_available() and self.value is not before
 
     def checkpoint(self) -> Any:
         value = super().checkpoint()

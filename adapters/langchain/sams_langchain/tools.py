@@ -3,16 +3,15 @@
 # Annotations are objects here, not text: LangChain resolves those of `_run` at every call.
 
 import json
+import sys
 from dataclasses import fields
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any
 
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool, BaseToolkit, InjectedToolArg
-from langgraph.prebuilt import ToolRuntime
-from langgraph.runtime import Runtime, get_runtime
 from pydantic import BaseModel, ConfigDict, Field
 
 from sams_core.errors import NoSession, SamsError
@@ -22,10 +21,8 @@ from sams_core.tools import refusal, schemas
 from sams_langchain.govern import Govern, blocks, rejoined
 from sams_langchain.turns import judge_call
 
-_Runtime = ToolRuntime[Any, Any]  # None outside of a `ToolNode`
+_Runtime = Annotated[Any, InjectedToolArg]  # LangGraph's; None outside of a `ToolNode`
 _AMBIENT = Govern()
-# A call's runtime is an object of another class, and may lack some.
-_OF_A_NODE = tuple({f.name for f in fields(Runtime)} & {f.name for f in fields(ToolRuntime)})
 
 
 class _Call(BaseModel):
@@ -33,7 +30,7 @@ class _Call(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    runtime: Annotated[Any, InjectedToolArg] = None
+    runtime: _Runtime = None
 
 
 class MemoryTool(BaseTool):
@@ -54,7 +51,7 @@ class MemoryTool(BaseTool):
         runtime = None
         if isinstance(tool_input, dict):
             runtime = tool_input.get("runtime")
-            if isinstance(runtime, ToolRuntime):  # a model can't make one
+            if _is_runtime(runtime):  # a model can't make one
                 tool_input = {k: v for k, v in tool_input.items() if k != "runtime"}
             else:
                 runtime = None
@@ -102,9 +99,25 @@ def refused(name: str, call_id: str | None, answer: str) -> Any:
     return ToolMessage(answer, tool_call_id=call_id, name=name, status="error")
 
 
+def _is_runtime(value: object) -> bool:
+    node = sys.modules.get("langgraph.prebuilt.tool_node")  # without it there is none
+    return node is not None and isinstance(value, node.ToolRuntime)
+
+
+@cache
+def _of_a_node() -> tuple[str, ...]:
+    from langgraph.prebuilt import ToolRuntime
+    from langgraph.runtime import Runtime
+
+    # A call's runtime is an object of another class, and may lack some.
+    return tuple({f.name for f in fields(Runtime)} & {f.name for f in fields(ToolRuntime)})
+
+
 def plain_runtime(runtime: Any) -> Any:
     """Return what a resolver may see: a node's `Runtime`, without a call's state and arguments."""
-    return Runtime(**{name: getattr(runtime, name) for name in _OF_A_NODE})
+    from langgraph.runtime import Runtime
+
+    return Runtime(**{name: getattr(runtime, name) for name in _of_a_node()})
 
 
 def session_here(governed: Govern) -> AgentSession:
@@ -112,6 +125,8 @@ def session_here(governed: Govern) -> AgentSession:
 
     A resolver gets LangGraph's `Runtime`, outside of a graph the run's config.
     """
+    from langgraph.runtime import get_runtime
+
     try:
         runtime = get_runtime()
     except (RuntimeError, KeyError):  # no run, or no graph's

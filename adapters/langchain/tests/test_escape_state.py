@@ -272,6 +272,17 @@ def test_a_pointer_that_names_another_session_spares_nobody(open_session: Any) -
     assert (one.tainted, two.tainted) == (False, True)
 
 
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_summary_that_says_whose_it_is_marks(as_json: bool, open_session: Any) -> None:
+    one, two = open_session("s1"), open_session("s2")
+    state = agent_of(one, None, "hello").invoke(GO)
+    said_by = list(state["sams_history"]) if as_json else state["sams_history"]
+    summary: Any = {"messages": [("user", "They said hello.")], "sams_history": said_by}
+    agent_of(one, None, "ok").invoke(summary)
+    agent_of(two, None, "ok").invoke(summary)
+    assert (one.tainted, two.tainted) == (False, True)
+
+
 def test_a_pointer_in_a_thread_of_another_session_spares_nobody(open_session: Any) -> None:
     one, two, saver = open_session("s1"), open_session("s2"), InMemorySaver()
     agent_of(one, saver, "hello").invoke(GO, CONFIG)

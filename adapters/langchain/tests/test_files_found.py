@@ -307,9 +307,10 @@ def test_a_route_keeps_its_prefix_for_the_model_only(
         assert call(routed, "read", path).error.startswith("path: ")
 
 
-def test_importing_the_adapter_imports_no_deepagents() -> None:
+def test_importing_the_adapter_imports_langchain_core_alone() -> None:
     script = (
-        "import sys, sams_langchain; "
-        "sys.exit(any(m.split('.')[0] in ('deepagents', 'langchain') for m in sys.modules))"
+        "import sys, sams_langchain; sams_langchain.memory_tools(); sams_langchain.govern(); "
+        "others = {'deepagents', 'langchain', 'langgraph'}; "
+        "sys.exit(any(m.split('.')[0] in others for m in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

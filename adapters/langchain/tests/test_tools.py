@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -81,6 +82,27 @@ def test_copies_of_a_bound_tool_belong_to_the_same_session(session: AgentSession
             assert each.invoke(call("memory_write", NOTE)).status == "success"
     with pytest.raises(TypeError):
         pickle.dumps(write)
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+def test_callbacks_are_told_the_arguments_and_nothing_of_the_state(
+    way: str, session: AgentSession
+) -> None:
+    heard: list[tuple[str, Any]] = []
+
+    class Hears(BaseCallbackHandler):
+        def on_tool_start(self, serialized: Any, input_str: str, **more: Any) -> None:
+            heard.append((input_str, more.get("inputs")))
+
+    asked = {"scope": "assigned", "cursor": None}
+    model = scripted(said("", ("memory_index", asked, "c")), "done")
+    agent = create_agent(model, [], middleware=[SamsMiddleware(session)])
+    config: Any = {"callbacks": [Hears()]}
+    if way == "invoke":
+        agent.invoke(GO, config)
+    else:
+        asyncio.run(agent.ainvoke(GO, config))
+    assert heard == [(str(asked), asked)]
 
 
 def test_one_call_id_in_two_turns_is_two_writes(session: AgentSession) -> None:
