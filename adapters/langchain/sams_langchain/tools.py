@@ -5,7 +5,7 @@
 import json
 import sys
 from dataclasses import fields
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Annotated, Any
 
 from langchain_core.messages import ToolMessage
@@ -21,7 +21,6 @@ from sams_core.tools import refusal, schemas
 from sams_langchain.govern import Govern, blocks, rejoined
 from sams_langchain.turns import judge_call
 
-_Runtime = Annotated[Any, InjectedToolArg]  # LangGraph's; None outside of a `ToolNode`
 _AMBIENT = Govern()
 
 
@@ -30,7 +29,7 @@ class _Call(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    runtime: _Runtime = None
+    runtime: Annotated[Any, InjectedToolArg] = None
 
 
 class MemoryTool(BaseTool):
@@ -57,8 +56,13 @@ class MemoryTool(BaseTool):
                 runtime = None
         return (), {"arguments": tool_input, "call_id": tool_call_id, "runtime": runtime}
 
-    # LangChain leaves what is annotated as a runtime out of what callbacks are told, and out of traces.
-    def _run(self, arguments: Any, call_id: str | None, runtime: _Runtime) -> Any:
+    # What is injected is left out of what callbacks are told, and of traces. Older versions of
+    # LangChain see no annotation here.
+    @cached_property
+    def _injected_args_keys(self) -> frozenset[str]:
+        return frozenset({"runtime"})
+
+    def _run(self, arguments: Any, call_id: str | None, runtime: Any) -> Any:
         with rejoined():
             try:
                 unique = _judged(call_id, runtime)
@@ -67,7 +71,7 @@ class MemoryTool(BaseTool):
             answer = call_memory(self.name, arguments, unique, partial(self._session, runtime))
         return self._answer(answer, call_id)
 
-    async def _arun(self, arguments: Any, call_id: str | None, runtime: _Runtime) -> Any:
+    async def _arun(self, arguments: Any, call_id: str | None, runtime: Any) -> Any:
         with rejoined():
             try:
                 unique = _judged(call_id, runtime)
