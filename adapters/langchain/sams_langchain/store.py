@@ -55,7 +55,7 @@ class _Told:
 
     def dict(self) -> _Data:
         """Return the item as plain data; `review` where it waits, `label` where outsiders had a part."""
-        told: _Data = super().dict()  # type: ignore[misc]
+        told: _Data = super().dict()  # type: ignore[misc]  # of the item that this is mixed into
         if self.pending:
             told["review"] = QUEUED
         if self.labelled:
@@ -305,10 +305,14 @@ def _filter(given: object) -> Mapping[str, Any]:
 def _check(wanted: object, level: int) -> None:
     if level > _LEVELS:
         raise LimitExceeded("filter, levels", _LEVELS)
-    inner = wanted.values() if isinstance(wanted, Mapping) else wanted
-    if isinstance(wanted, Mapping) and _operates(wanted) and not _OPERATORS.keys() >= set(wanted):
-        raise InvalidArguments(f"filter: the operators are {', '.join(_OPERATORS)}")
-    for each in inner if isinstance(wanted, Mapping | list | tuple) else ():  # type: ignore[attr-defined]
+    inner: Iterable[object] = ()
+    if isinstance(wanted, Mapping):
+        inner = wanted.values()
+        if _operates(wanted) and not _OPERATORS.keys() >= set(wanted):
+            raise InvalidArguments(f"filter: the operators are {', '.join(_OPERATORS)}")
+    elif isinstance(wanted, list | tuple):
+        inner = wanted
+    for each in inner:
         _check(each, level + 1)
 
 
