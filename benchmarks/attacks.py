@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -71,7 +72,8 @@ def main() -> None:
             "--target",
             folder,
         ]
-        subprocess.run([*command, *PACKAGES], check=True)
+        environment = {**os.environ, "UV_SYSTEM_CERTS": "1"}
+        subprocess.run([*command, *PACKAGES], check=True, env=environment)
         for source, attack, text in texts(Path(folder)):
             flagged = int(bool(review_flags(text)))
             for name in (source, "all"):
