@@ -224,7 +224,8 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
         place = history.turn(messages, call_id)
         answer = history.heard(session.family, call_id)
         # What was judged when the model was asked needn't be again; after a restart nothing was.
-        if answer is None or place is None or answer.id != messages[place].id:
+        said = None if answer is None else answer.id
+        if said is None or place is None or said != messages[place].id:
             _judge_history(session, messages, request.state)
         judge_call(blocks(), request.state, call_id, getattr(request.runtime, "tools", ()))
         # What other middleware made of the answer by now is the session's own, too.
