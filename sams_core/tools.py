@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
@@ -79,6 +81,11 @@ def schemas() -> list[dict[str, Any]]:
 
     Optional arguments are required and nullable, the only form that strict function calling takes.
     """
+    return copy.deepcopy(_schemas())  # callers may change theirs
+
+
+@cache  # pydantic takes milliseconds, and servers build agents at each request
+def _schemas() -> list[dict[str, Any]]:
     result = []
     for name, model in _MODELS.items():
         schema = model.model_json_schema()

@@ -143,6 +143,8 @@ class Server:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
+        if int((data / "PG_VERSION").read_text()) >= 16:  # half of what a connection takes
+            settings = {"scram_iterations": "1"} | settings
         more = "".join(f"{name} = '{value}'\n" for name, value in settings.items())
         with open(data / "postgresql.auto.conf", "a") as conf:
             conf.write(f"{_SETTINGS}\nport = {port}\nunix_socket_directories = '{self.folder}'\n")
