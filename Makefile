@@ -30,7 +30,7 @@ demo: venv ## watch a poisoned page fail to become trusted memory
 # hold programs. `make test-all` has them on the disk.
 MEMORY = memory=$$(mktemp -d /dev/shm/sams-XXXXXX 2>/dev/null) && { \
 	  trap 'rm -rf "$$memory"' EXIT; trap 'exit 130' INT TERM HUP; \
-	  chmod 755 "$$memory"; printf '\#!/bin/sh\n' > "$$memory/runs"; chmod 700 "$$memory/runs"; \
+	  chmod 1777 "$$memory"; printf '\#!/bin/sh\n' > "$$memory/runs"; chmod 700 "$$memory/runs"; \
 	  [ "$$(df -Pk "$$memory" | awk 'END { print $$4 }')" -gt 2000000 ] && "$$memory/runs" \
 	    && export TMPDIR="$$memory"; }
 

@@ -13,8 +13,9 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SCRIPTS = ("redaction", "stores", "postgres", "adapters", "attacks")  # the last fetches texts
-NO_PEERS = ("adapters",)
+# The last one fetches texts.
+SCRIPTS = ("redaction", "stores", "postgres", "adapters", "middleware", "attacks")
+NO_PEERS = ("adapters", "middleware")
 
 
 def run(script: str, *options: str) -> int:
