@@ -8,7 +8,6 @@ knows what was read. A conversation without it, or with another's, marks.
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -16,6 +15,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
+from sams_core.locks import ForkSafeLock
 from sams_core.session import AgentSession
 from sams_core.taint import Family
 
@@ -32,7 +32,7 @@ class _Known:
     turns: dict[str, AIMessage] = field(default_factory=dict)  # by the ids of their calls
 
 
-_lock = threading.Lock()
+_lock = ForkSafeLock()
 
 
 @lru_cache(_FAMILIES)
@@ -54,11 +54,24 @@ def remember(family: Family, messages: Iterable[BaseMessage] = (), call_id: obje
     for message in messages:
         known.own.update(keys(message))
         if isinstance(message, AIMessage):
+            if not isinstance(message.content, str) or _beside(message):
+                for told in (message.content, message.text):  # all that a chain or a client keeps
+                    known.own.add(_text(told, message.tool_calls))
             for call in message.tool_calls:
                 known.turns.pop(call["id"] or "", None)  # so that the newest is the last one
                 known.turns[call["id"] or ""] = message
     for old in list(known.turns)[:-_TURNS]:
         known.turns.pop(old, None)
+
+
+def ran(family: Family, name: str, arguments: object) -> None:
+    """Take for the family's own the newest call of a tool that was run by its arguments alone."""
+    for answer in [*_of(family).turns.values()][::-1]:
+        made = [c for c in answer.tool_calls if (c["name"], c["args"]) == (name, arguments)]
+        for call in made:
+            remember(family, call_id=call["id"])
+        if made:
+            return
 
 
 def heard(family: Family, call_id: str | None) -> AIMessage | None:
@@ -72,9 +85,20 @@ def keys(message: BaseMessage) -> list[str]:
         return ["call " + message.tool_call_id]
     if not isinstance(message, AIMessage):
         return []
-    told = repr((message.content, [(c["name"], c["args"], c["id"]) for c in message.tool_calls]))
-    text = "text " + hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+    text = _text(message.content, message.tool_calls, _beside(message))
     return [text] if message.id is None else [text, "said " + message.id]
+
+
+def _beside(message: AIMessage) -> list[object]:
+    """Return what else of an answer is sent back to a model."""
+    more = [(k, v) for k, v in message.additional_kwargs.items() if v and k != "parsed"]
+    return [*message.invalid_tool_calls, *more]
+
+
+def _text(content: object, calls: Sequence[Any], beside: Sequence[object] = ()) -> str:
+    """Return what an answer's text is known by; what is beside it only if it comes with it."""
+    told = repr((content, [(c["name"], c["args"], c["id"]) for c in calls], *beside))
+    return "text " + hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _known(message: BaseMessage, known: Sequence[Set[str]]) -> bool:

@@ -45,10 +45,11 @@ class Observer(BaseCallbackHandler):
 
     def __init__(self, block: Governing) -> None:
         self._block = weakref.ref(block)
+        self._later = block.governed.during(block.session)  # never entered: it says whom to mark
 
     def where(self) -> list[Governing]:
-        """Return whom to mark: the blocks in which this runs."""
-        return blocks(self.block)
+        """Return whom to mark: the blocks in which this runs, and whose run it is once its block ended."""
+        return blocks(self.block) + ([self._later] if self.block is None else [])
 
     def __deepcopy__(self, memo: object) -> Observer:
         return self  # a copy would mark nobody
@@ -70,8 +71,11 @@ class Observer(BaseCallbackHandler):
         refuse_shadow(name, is_memory_tool(tool))
         if where and not is_memory_tool(tool):
             begin(where, name, tool)
+        call_id = more.get("tool_call_id")
         for block in where:
-            history.remember(block.session.family, call_id=more.get("tool_call_id"))
+            if call_id is None:  # a loop of one's own, which gives the tool its arguments alone
+                history.ran(block.session.family, name, more.get("inputs"))
+            history.remember(block.session.family, call_id=call_id)
 
     def on_retriever_start(self, serialized: Any, query: str, **more: Any) -> None:
         """Mark before anything is retrieved, unless the retriever is trusted."""

@@ -180,6 +180,11 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
         for place, message in enumerate(said):
             if message.id is None:
                 message.id = str(uuid4())  # so that the pointer can name it
+            known = vouched(blocks(), session.family)
+            if getattr(message, "tool_calls", ()) and history.strange(
+                session.family, [message], known
+            ):
+                mark(blocks(), "history", history.FOREIGN)  # other middleware had it from elsewhere
             judge(blocks(), message, request.tools, said[place + 1 :])
         history.remember(session.family, said)
         state = request.state

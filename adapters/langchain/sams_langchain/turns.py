@@ -12,7 +12,7 @@ from sams_core.errors import SamsError
 from sams_core.govern import Governing
 from sams_core.tools import TOOL_NAMES
 from sams_langchain import history
-from sams_langchain.govern import begin, named
+from sams_langchain.govern import begin, mark, named, vouched
 
 _EDITED = "hitl_edited_tool_calls"  # where LangChain keeps what an approver made of a call
 
@@ -22,12 +22,15 @@ def judge_call(
 ) -> str | None:
     """Judge the turn that a call is part of; return an id that no call of another turn has.
 
-    The turn is found in the graph's state, or is what the model was heard to say in these blocks.
+    The turn is found in the graph's state, or is what the model was heard to say in these blocks. What
+    the state has up to the turn may be another session's, where a run goes on that was interrupted.
     Raises `SessionClosed` where a mark can't be recorded, after all were tried.
     """
     messages = history.messages_of(state, call_id)
     place = history.turn(messages, call_id)
     if place is not None:
+        led = messages[: place + 1]
+        mark([block for block in where if _strange(block, where, led)], "history", history.FOREIGN)
         edited = state.get(_EDITED) if isinstance(state, Mapping) else None
         judge(where, messages[place], tools, messages[place + 1 :], edited)
         return f"{call_id} {messages[place].id or place}"
@@ -37,6 +40,11 @@ def judge_call(
             judge(where, answer, tools)
             return f"{call_id} {answer.id}"
     return call_id
+
+
+def _strange(block: Governing, where: list[Governing], messages: Sequence[BaseMessage]) -> bool:
+    family = block.session.family
+    return history.strange(family, messages, vouched(where, family))
 
 
 def judge(
