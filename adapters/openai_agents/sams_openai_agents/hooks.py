@@ -28,13 +28,13 @@ class WatchingRunHooks(RunHooks[Any]):
         self.watch, self.inner = watch, inner or RunHooks()
 
     async def on_agent_start(self, context: AgentHookContext[Any], agent: Any) -> None:
-        """Look at what the run goes on with, and at the agent."""
-        attach(agent)
-        await self.watch.begin(context, agent)
+        """Tell the watch whose run it is now; what it goes on with is looked at before it is sent."""
+        self.watch.agent = agent
         await self.inner.on_agent_start(context, agent)
 
     async def on_agent_end(self, context: AgentHookContext[Any], agent: Any, output: Any) -> None:
-        """Pass on."""
+        """Pass on: the run is over."""
+        self.watch.end()
         await self.inner.on_agent_end(context, agent, output)
 
     async def on_handoff(self, context: Wrapper, from_agent: Any, to_agent: Any) -> None:
@@ -45,6 +45,7 @@ class WatchingRunHooks(RunHooks[Any]):
         self, context: Wrapper, agent: Agent[Any], system_prompt: str | None, input_items: list[Any]
     ) -> None:
         """Look at what is sent, last: a hook may change the list that goes to the model."""
+        await self.watch.begin(context, agent)
         await self.inner.on_llm_start(context, agent, system_prompt, input_items)
         observe.request(context, agent, input_items, self.watch)
 
@@ -57,7 +58,7 @@ class WatchingRunHooks(RunHooks[Any]):
 
     async def on_tool_start(self, context: Wrapper, agent: Any, tool: Any) -> None:
         """Look at the tool; on a resume this is the first event of all."""
-        await self.watch.begin_once(context, agent)
+        await self.watch.begin(context, agent)
         observe.tool_start(context, agent, tool, self.watch)
         await self.inner.on_tool_start(context, agent, tool)
 
@@ -120,7 +121,7 @@ class WatchingAgentHooks(AgentHooks[Any]):
         """Look at the tool; where a helper's run is resumed this is the first event of all."""
         watch = watch_of(context)
         if watch is not None:
-            await watch.begin_once(context, agent)
+            await watch.begin(context, agent)
         observe.tool_start(context, agent, tool, watch)
         await self.inner.on_tool_start(context, agent, tool)
 

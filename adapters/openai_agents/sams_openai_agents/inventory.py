@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agents import (
@@ -16,6 +17,7 @@ from agents import (
     Handoff,
     LocalShellTool,
     ModelSettings,
+    RunContextWrapper,
     ShellTool,
 )
 from agents.mcp import MCPServer
@@ -27,6 +29,7 @@ from sams_openai_agents.wrap import declared
 
 _GOES_ON_WITH = ("session", "conversation_id", "previous_response_id")  # of as_tool
 _LOCAL = (FunctionTool, CustomTool, LocalShellTool, ApplyPatchTool, ComputerTool)
+Served = Sequence[tuple[MCPServer, list[str]]]  # trusted by somebody, with their tools' names
 # Keys of `extra_args` and `extra_body` with which no provider is known to read anything by itself.
 _HARMLESS = frozenset(
     """background chat_template_kwargs enable_thinking frequency_penalty logit_bias logprobs
@@ -105,11 +108,14 @@ def _bodies(tool: FunctionTool | CustomTool) -> list[object]:
     return []
 
 
-def judge_names(agents: Iterable[Agent[Any]], trusted: Trusted, past: bool = False) -> Judge:
+def judge_names(
+    agents: Iterable[Agent[Any]], trusted: Trusted, past: Served | None = None
+) -> Judge:
     """Return a judge of names: clean is one whose every bearer among `agents` is trusted.
 
     Of two tools with one name the framework runs the last, so all of them must be. In the `past`
-    an agent that can't be found from here may have called one that is trusted.
+    an agent that can't be found from here may have called one that is trusted, or that a trusted
+    server has; what else was called may be gone from the agent.
     """
     among = list(agents)
 
@@ -121,14 +127,35 @@ def judge_names(agents: Iterable[Agent[Any]], trusted: Trusted, past: bool = Fal
                 return found
         if bearers or any(name in _handoff_names(agent) for agent in among):
             return None
-        if past and trusted.named(name):
-            return None
-        servers = [server for agent in among for server in agent.mcp_servers]
-        if servers and all(trusted.covers(server) for server in servers):
-            return None
-        return Finding("tool", undeclared(name))
+        if past is None:
+            servers = [server for agent in among for server in agent.mcp_servers]
+            clean = bool(servers) and all(trusted.covers(server) for server in servers)
+        else:
+            clean = trusted.named(name) or any(
+                trusted.covers(server)
+                and any(name in (each, f"mcp_{server.name}__{each}") for each in names)
+                for server, names in past
+            )
+        return None if clean else Finding("tool", undeclared(name))
 
     return judge
+
+
+async def served(
+    agents: Iterable[Agent[Any]], trusted: Iterable[Trusted], wrapper: RunContextWrapper[Any]
+) -> Served:
+    """Return the MCP servers of agents that anybody trusts, with the names of their tools."""
+    found: list[tuple[MCPServer, list[str]]] = []
+    whose = list(trusted)
+    for agent in agents:
+        for server in agent.mcp_servers:
+            if any(each.covers(server) for each in whose):
+                tools = server.cached_tools
+                if tools is None:
+                    with contextlib.suppress(Exception):  # not connected, perhaps; then it marks
+                        tools = await server.list_tools(wrapper, agent)
+                found.append((server, [tool.name for tool in tools or ()]))
+    return found
 
 
 def reachable(agent: Agent[Any]) -> list[Agent[Any]]:

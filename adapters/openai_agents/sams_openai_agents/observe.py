@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any, ClassVar
 from weakref import WeakSet
 
@@ -14,6 +15,7 @@ from sams_core.ambient import current_activation
 from sams_core.errors import NoSession, SamsError
 from sams_core.govern import Governed, Governing, at_work, refuse_shadow
 from sams_openai_agents import inventory
+from sams_openai_agents.inventory import Served
 from sams_openai_agents.restored import (
     Restored,
     calls_of,
@@ -53,6 +55,9 @@ class Watch:
         self.restored = Restored(given)
         self.block = current_activation() if governed.needs_block else None
         self.begun = False
+        self.agent: Agent[Any] | None = None  # whose turn it is; never one that is a tool
+        self.served: Served = []
+        self.asking: list[Governing] = []  # blocks that nobody entered, until the run has ended
         self.sent: str | None = None  # the context block that lies at the provider
 
     def session(self, context: object) -> AgentSession:
@@ -65,25 +70,40 @@ class Watch:
         return self.governed.session(context)
 
     async def begin(self, wrapper: RunContextWrapper[Any], agent: Agent[Any]) -> None:
-        """Judge what the run goes on with, and refuse an agent that must not run."""
+        """Judge once what the run goes on with, and refuse an agent that must not run."""
+        if self.begun:
+            return
         inventory.refuse(agent, self.governed.trusted)
         blocks = blocks_of(self, wrapper.context)
         if blocks:
             items = await self.restored.items(wrapper)
+            agents = inventory.reachable(self.restored.agent or agent)
+            self.served = await inventory.served(
+                agents, [block.governed.trusted for block in blocks], wrapper
+            )
             mark(
                 blocks,
                 lambda block: self.restored.findings(
-                    items, agent, block.governed.trusted, block.session.family
+                    items, agents, self.served, block.governed.trusted, block.session.family
                 ),
             )
         self.begun = True  # not before: another tool of a resumed turn must wait for this too
 
-    async def begin_once(self, wrapper: RunContextWrapper[Any], agent: Agent[Any]) -> None:
-        """Judge where no agent's start was heard: on a resume, or without our run hooks."""
-        if not self.begun:
-            await self.begin(wrapper, agent)
+    def end(self) -> None:
+        """Forget the run that ended, in case that another one gets the same keyword arguments."""
+        self.begun, self.asking = False, []
+
+    def ask(self, context: object) -> list[Governing]:
+        """Return the blocks of a request that is about to be sent."""
+        blocks = blocks_of(self, context)
+        self.asking = [block for block in blocks if not block.alive]
+        _asking.set(self)
+        return blocks
 
 
+# Whose request is made here, or inside the tools that its answer calls. An agent's hooks aren't told
+# of which run they are, and a reference or resolver has no block that would tell.
+_asking: ContextVar[Watch | None] = ContextVar("sams_openai_agents_asking", default=None)
 _seen: WeakSet[ToolContext[Any]] = WeakSet()  # calls whose start a hook of ours heard
 
 
@@ -104,16 +124,17 @@ def blocks_of(watch: Watch | None, context: object) -> list[Governing]:
 
     Raises `PermissionDenied` (rule `foreign-run`) for a reference inside another session's run.
     """
-    blocks = at_work(Observing)
+    blocks, asking = at_work(Observing), _asking.get()
     if watch is not None:
         try:
             session = watch.session(context)
         except NoSession:
-            return blocks
-        ours = (watch.governed, session.family)
-        if all((block.governed, block.session.family) != ours for block in blocks):
-            blocks.append(Governing(watch.governed, session))  # not entered: only marked through
-    return blocks
+            pass
+        else:
+            ours = (watch.governed, session.family)
+            if all((block.governed, block.session.family) != ours for block in blocks):
+                blocks.append(Governing(watch.governed, session))  # not entered: only to mark
+    return blocks or list(asking.asking if asking is not None else ())
 
 
 def mark(blocks: list[Governing], findings: Callable[[Governing], Iterable[Finding]]) -> None:
@@ -138,9 +159,11 @@ def request(
     """Mark for what is about to be sent to the model."""
     items, agents = list(items), inventory.reachable(agent)
     names = {each.name for each in agents}
+    asking = watch or _asking.get()
+    served = asking.served if asking is not None else ()
 
     def findings(block: Governing) -> Iterable[Finding]:
-        judge = inventory.judge_names(agents, block.governed.trusted, past=True)
+        judge = inventory.judge_names(agents, block.governed.trusted, served)
         return scan_input(items, judge, calls_of(block.session.family), names)
 
     blocks = blocks_of(watch, wrapper.context)

@@ -11,7 +11,7 @@ from agents import Agent, RunContextWrapper, RunState
 
 from sams_core.govern import Trusted
 from sams_core.taint import Family
-from sams_openai_agents.inventory import judge_names, reachable
+from sams_openai_agents.inventory import Served, judge_names
 from sams_openai_agents.scan import Finding, Known, field, scan_input, scan_output
 
 _ALL = 2**31 - 1  # more items than any history has; None would mean the history's own limit
@@ -104,11 +104,15 @@ class Restored:
         return found
 
     def findings(
-        self, items: list[object], agent: Agent[Any], trusted: Trusted, family: Family
+        self,
+        items: list[object],
+        agents: list[Agent[Any]],
+        served: Served,
+        trusted: Trusted,
+        family: Family,
     ) -> Iterator[Finding]:
         """Find what marks in `items`, and in ids that no governed run of this family left."""
-        agents = reachable(self.agent or agent)
-        judge = judge_names(agents, trusted, past=True)
+        judge = judge_names(agents, trusted, served)
         calls = calls_of(family)
         for message, call in _state_calls(self.state):
             name = str(field(call, "name"))
@@ -130,9 +134,9 @@ def _dicts(value: object) -> Iterator[dict[str, Any]]:
         each = waiting.pop()
         if isinstance(each, dict):
             yield each
-            waiting += each.values()
+            waiting += reversed(each.values())
         elif isinstance(each, list):
-            waiting += each
+            waiting += reversed(each)  # as it was said: a result comes after its call
 
 
 def _state_items(state: dict[str, Any]) -> Iterator[object]:

@@ -91,6 +91,8 @@ def scan_input(
             names[field(item, "call_id")] = str(field(item, "name"))
     for item in items:
         kind = field(item, "type")
+        if kind in CALLS:  # some providers count calls from 0 again: a result is of the call before
+            names[field(item, "call_id")] = str(field(item, "name"))
         if kind in CALLS or kind in _MACHINES:
             continue  # the model's words; the result, or its lack, is judged
         if kind in CALLS.values():

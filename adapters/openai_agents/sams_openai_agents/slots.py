@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from agents import ModelSettings, RunContextWrapper
+from agents import Agent, ModelSettings, RunContextWrapper
 from agents.run_config import CallModelData, CallModelInputFilter, ModelInputData
 
 from sams_core import AgentSession
@@ -14,7 +14,7 @@ from sams_core.errors import NoSession, SessionClosed, StoreFailed
 from sams_core.govern import Governing
 from sams_openai_agents import inventory
 from sams_openai_agents.hooks import attach
-from sams_openai_agents.observe import Watch, blocks_of, mark
+from sams_openai_agents.observe import Watch, mark
 from sams_openai_agents.restored import block_at_provider
 
 
@@ -38,9 +38,9 @@ class InputFilter:
             if inspect.isawaitable(given):
                 given = await given
         agent = data.agent
-        await self.watch.begin_once(RunContextWrapper(context=data.context), agent)
+        await self.watch.begin(RunContextWrapper(context=data.context), agent)
         attach(agent)
-        blocks = blocks_of(self.watch, data.context)
+        blocks = self.watch.ask(data.context)
         settings = (agent.model_settings, self.settings)
 
         def offered(block: Governing) -> Any:
@@ -53,9 +53,11 @@ class InputFilter:
             session = self.watch.session(data.context)
         except NoSession:
             return given  # type: ignore[no-any-return]
-        return await self._with_block(session, given)
+        return await self._with_block(session, given, agent)
 
-    async def _with_block(self, session: AgentSession, given: Any) -> ModelInputData:
+    async def _with_block(
+        self, session: AgentSession, given: Any, agent: Agent[Any]
+    ) -> ModelInputData:
         try:
             block = await off_loop(session.backend, session.context_block)
         except (SessionClosed, StoreFailed):  # no memory for now; a run may do without
@@ -63,7 +65,7 @@ class InputFilter:
         watch = self.watch
         if not block or not isinstance(given, ModelInputData):  # the SDK says what is wrong
             return given  # type: ignore[no-any-return]
-        if watch.restored.at_provider:
+        if watch.restored.at_provider and agent is watch.agent:  # helpers have no conversation
             if watch.sent is None:
                 watch.sent = block_at_provider(watch.restored.chain)
             if watch.sent == block:

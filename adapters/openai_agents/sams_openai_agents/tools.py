@@ -29,8 +29,9 @@ class _Memory(MemoryCall):
             if watch is not None:
                 session = watch.session(ctx.context)
                 known = calls_of(session.family).get(call_id)
-                if known is not None and known.message:  # some providers count calls from 0 again
-                    call_id = f"{known.message}:{call_id}"
+                # Some providers count calls from 0 again, and agents that are tools count apart.
+                message = known.message if known is not None else ""
+                call_id = f"{getattr(ctx.agent, 'name', '')}:{message}:{call_id}"
                 with watch.governed(session):  # a reference or resolver needs no block around it
                     return await acall_memory(self.name, arguments, call_id)
             at_work = current_activation()

@@ -21,7 +21,7 @@ ASSIGNED = "tenant:acme"
 MODES = ("run", "run_sync", "run_streamed", "Runner.run", "Runner.run_streamed")
 
 
-def done(*items: Any, response_id: str) -> ModelStep:
+def done(*items: Any, response_id: str | None) -> ModelStep:
     """Return a streamed answer of any items; the scripted model streams only some by itself."""
     response = Response.model_construct(
         id=response_id, output=list(items), status="completed", usage=None
@@ -47,6 +47,7 @@ class Lab:
     backend: SQLiteBackend
     folder: Path
     mode: str = "run"
+    ids: bool = True  # of answers: chat completions have none
     evil_calls: list[str] = field(default_factory=list)
     _answers: int = 0
 
@@ -64,7 +65,7 @@ class Lab:
 
             def respond(call: Any) -> Any:
                 self._answers += 1
-                name = f"resp_{self._answers}"
+                name = f"resp_{self._answers}" if self.ids else None
                 if call.streamed:
                     return done(*items, response_id=name)
                 return ModelStep(output=items, response_id=name)

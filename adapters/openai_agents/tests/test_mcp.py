@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent, RunContextWrapper
-from agents.mcp import MCPServerStdio, MCPUtil
+from agents import Agent, RunContextWrapper, Runner, SQLiteSession
+from agents.mcp import MCPServer, MCPServerStdio, MCPUtil
 from agents.testing import function_call
 
 from sams_core import PermissionDenied
-from sams_openai_agents import govern, memory_tools
+from sams_openai_agents import govern, memory_tools, restored
 
 pytestmark = pytest.mark.anyio
 SERVER = str(Path(__file__).with_name("server.py"))
@@ -75,6 +75,52 @@ async def test_one_trusted_server_vouches_for_no_other(mode: Any) -> None:
         session = await mode.play(both, trusted=(server,))
     assert [c.tainted for c in mode.changes()] == [True]
     assert any("fetch" in source.name for source in session.sources)
+
+
+class Fresh(MCPServer):
+    """A server that lists its tools anew, and keeps nothing."""
+
+    name = "fresh"
+
+    def __init__(self, inner: MCPServerStdio) -> None:
+        super().__init__()
+        self.inner = inner
+
+    async def list_tools(self, run_context: Any = None, agent: Any = None) -> Any:
+        return await self.inner.list_tools()
+
+    async def call_tool(self, tool_name: str, arguments: Any, meta: Any = None) -> Any:
+        return await self.inner.call_tool(tool_name, arguments, meta)
+
+    async def connect(self) -> None: ...
+    async def cleanup(self) -> None: ...
+    async def list_prompts(self) -> Any: ...
+    async def get_prompt(self, name: str, arguments: Any = None) -> Any: ...
+
+
+@pytest.mark.parametrize(
+    "whose", ["the agent's", "a later agent's", "of another class", "prefixed"]
+)
+@pytest.mark.parametrize("foreign", [False, True], ids=["clean", "with a foreign result"])
+async def test_a_trusted_server_vouches_in_a_history_for_its_own_tools_only(
+    mode: Any, whose: str, foreign: bool
+) -> None:
+    history = SQLiteSession("chat", mode.folder / "history.db")
+    if foreign:
+        reader = Agent(name="A", tools=[mode.fetch()], model=mode.script([mode.calls_fetch()]))
+        await Runner.run(reader, "read", session=history, run_config=mode.quiet())
+    name = "mcp_crm__lookup" if whose == "prefixed" else "lookup"
+    for calls in ([[function_call(name, {"url": "u"}, call_id="c1")]], []):
+        async with connect("lookup") as stdio:
+            server = Fresh(stdio) if whose == "of another class" else stdio
+            reader = agent(mode, server, *calls, [mode.write(f"w{len(calls)}", f"p/{len(calls)}")])
+            reader.mcp_config = {"include_server_in_tool_names": whose == "prefixed"}
+            if whose == "a later agent's" and not calls:
+                first = agent(mode, server, [mode.write("w0", "p/0")])
+                first.mcp_servers, first.handoffs, reader = [], [reader], first
+            await mode.play(reader, session_=history, trusted=(server,))
+        restored._calls.clear()  # as in a new process
+    assert [c.tainted for c in mode.changes()] == [foreign] * 2
 
 
 async def test_its_tool_under_a_memory_tools_name_is_refused_before_it_runs(mode: Any) -> None:

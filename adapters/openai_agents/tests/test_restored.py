@@ -78,6 +78,32 @@ async def test_a_historys_own_limit_hides_nothing(lab: Any) -> None:
     assert [c.tainted for c in lab.changes()] == [True]
 
 
+async def test_keyword_arguments_that_are_used_again_look_at_the_history_again(lab: Any) -> None:
+    history = SQLiteSession("chat", lab.folder / "history.db")
+    session, governed = lab.session(), govern()
+    config = lab.quiet(session_settings=SessionSettings(limit=1))
+    with governed(session):
+        kept = governed.run_kwargs(session=history, run_config=config)
+        await Runner.run(Agent(name="A", model=lab.script()), "hi", **kept)
+        assert not session.sources
+        await ungoverned_history(lab)
+        await Runner.run(writer(lab), "on", **kept)
+    assert [c.tainted for c in lab.changes()] == [True]
+
+
+async def test_a_call_id_that_a_history_has_twice_hides_no_result(each_mode: Any) -> None:
+    lab = each_mode()
+    history = SQLiteSession("chat", lab.folder / "history.db")
+    for call in (
+        lab.calls_fetch("call_0"),  # some providers count calls from 0 again
+        function_call("calc", {"a": 1}, call_id="call_0"),
+    ):
+        reader = Agent(name="A", tools=[lab.fetch(), calc], model=lab.script([call]))
+        await Runner.run(reader, "read", session=history, run_config=lab.quiet())
+    await lab.play(writer(lab), session_=history, trusted=(calc,))
+    assert [c.tainted for c in lab.changes()] == [True]
+
+
 async def test_a_history_of_several_agents_stays_clean_in_a_new_process(each_mode: Any) -> None:
     lab = each_mode()
     history = SQLiteSession("chat", lab.folder / "history.db")

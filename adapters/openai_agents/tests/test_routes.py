@@ -13,6 +13,7 @@ from agents import (
     CustomTool,
     FileSearchTool,
     FunctionTool,
+    Handoff,
     ModelSettings,
     RunHooks,
     Runner,
@@ -24,7 +25,9 @@ from agents import (
     handoff,
     tool_output_guardrail,
 )
+from agents.run_config import ToolExecutionConfig
 from agents.testing import function_call
+from agents.tool_context import ToolContext
 from openai.types.responses import (
     ResponseCodeInterpreterToolCall,
     ResponseCustomToolCall,
@@ -158,6 +161,31 @@ def nested_run(lab: Any) -> dict[str, Any]:
     return {"agent": agent(lab, [call], tools=[ask]), "trusted": (ask,)}
 
 
+def under_its_callers_configuration(lab: Any) -> dict[str, Any]:
+    """Nobody can list the agent before it runs; only the configuration reaches it."""
+    inner = Agent(name="I", tools=[lab.fetch()], model=lab.script([lab.calls_fetch()]))
+
+    @function_tool
+    async def ask(ctx: ToolContext[Any], input: str) -> str:
+        """Ask."""
+        return str((await Runner.run(inner, input, run_config=ctx.run_config)).final_output)
+
+    call = function_call("ask", {"input": "q"}, call_id="o1")
+    return {"agent": agent(lab, [call], [lab.write()], tools=[ask]), "trusted": (ask,)}
+
+
+def hands_over_to_a_stranger(lab: Any) -> FunctionTool:
+    """A helper hands over to an agent that its hand-off doesn't name."""
+    last = Agent(name="D", tools=[lab.fetch()], model=lab.script([lab.calls_fetch()]))
+
+    async def choose(ctx: Any, arguments: str) -> Agent[Any]:
+        return last
+
+    over = Handoff("transfer_to_d", "Hand over.", {}, choose, "D")
+    call = function_call("transfer_to_d", {}, call_id="h1")
+    return Agent(name="H", handoffs=[over], model=lab.script([call])).as_tool("ask", "Ask H.")
+
+
 def two_helpers(lab: Any) -> dict[str, Any]:
     """A helper asks a helper; both are vouched for, what they read isn't."""
     inner = helper(lab, [lab.calls_fetch()], tools=[lab.fetch()])
@@ -209,6 +237,13 @@ def twins(*, impostor_last: bool) -> Make:
         return {"agent": agent(lab, [lab.write(), call], tools=tools), "trusted": (calc,)}
 
     return build
+
+
+def one_at_a_time(lab: Any) -> dict[str, Any]:
+    """The write has ended before the tool that is called beside it starts."""
+    turn = [lab.write(), lab.calls_fetch()]
+    config = lab.quiet(tool_execution=ToolExecutionConfig(1))
+    return {"agent": agent(lab, turn, tools=[lab.fetch()]), "run_config": config}
 
 
 def goes_on_with(**more: Any) -> Make:
@@ -331,6 +366,9 @@ TAINTED: dict[str, Make] = {
     "a helper whose invoker was replaced": asks_then_writes(wraps),
     "a helper's helper": two_helpers,
     "a run inside a tool": nested_run,
+    "a run inside a tool under its caller's configuration": under_its_callers_configuration,
+    "a helper that hands over to a stranger": asks_then_writes(hands_over_to_a_stranger),
+    "a tool that is called after the write of one turn": one_at_a_time,
     "a hand-off after reading": hands_over(reads=True),
     "a hand-off by object": hands_over(reads=True, dynamic=True),
     "a hand-off that makes evidence prose": hands_over(reads=True, nest_handoff_history=True),

@@ -12,6 +12,8 @@ import pytest
 from agents import Agent, AgentHooks, RunConfig, RunHooks, Runner, UserError, function_tool, handoff
 from agents.run_config import CallModelData, ModelInputData
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
+from agents.tool_context import ToolContext
+from openai.types.responses import ResponseFunctionWebSearch
 
 from sams_core import NoSession, Owner, PermissionDenied
 from sams_core.ambient import current_session
@@ -53,6 +55,41 @@ async def test_a_reference_marks_without_a_block(each_mode: Any) -> None:
     )
     assert [c.tainted for c in lab.changes()] == [True]
     assert "fetch" in session.sources[0].name
+
+
+IMAGE = {"type": "input_image", "image_url": "https://x.example/a.png"}
+PAGE = {"type": "web_search_call", "id": "ws", "status": "completed",
+        "action": {"type": "search", "query": "q", "sources": []}}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ["tool", "hosted tool", "image"])
+@pytest.mark.parametrize("config", ["its caller's", "another governance's"])
+async def test_a_reference_marks_for_runs_inside_tools(
+    each_mode: Any, what: str, config: str
+) -> None:
+    lab = each_mode()
+    session, other = lab.session(), govern()
+    asked: Any = [{"role": "user", "content": [IMAGE]}] if what == "image" else "q"
+    web = ResponseFunctionWebSearch.model_validate(PAGE)
+    says = {"tool": [[lab.calls_fetch()]], "hosted tool": [[web]], "image": []}[what]
+    inner = Agent(name="I", tools=[lab.fetch()], model=lab.script(*says))
+
+    @function_tool
+    async def ask(ctx: ToolContext[Any]) -> str:
+        """Ask."""
+        own = other.run_kwargs(run_config=lab.quiet())["run_config"]
+        chosen = ctx.run_config if config == "its caller's" else own
+        return str((await Runner.run(inner, asked, run_config=chosen)).final_output)
+
+    agent = writer(lab, [function_call("ask", {}, call_id="o1")], [lab.write()], tools=[ask])
+    await lab.go(govern(session, trusted=[ask]), agent)
+    assert [c.tainted for c in lab.changes()] == [True]
+    before = session.sources
+    agent.model, inner.model = lab.script([lab.calls_fetch()]), lab.script([lab.calls_fetch()])
+    agent.tools += inner.tools
+    await Runner.run(agent, "hi", run_config=lab.quiet())  # after its end nothing is a part of it
+    await Runner.run(inner, "hi", run_config=lab.quiet())
+    assert session.sources == before
 
 
 async def test_a_resolver_gets_the_runs_context(each_mode: Any) -> None:
@@ -517,6 +554,42 @@ async def test_a_provider_that_counts_calls_from_zero_again_loses_no_write(lab: 
     with governed(session):
         result = await lab.go(governed, agent)
     assert outputs(result)[0]["error"]["rule"] == rule
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("ids", [False, True], ids=["answers without ids", "answers with ids"])
+async def test_two_helpers_that_count_calls_alike_lose_no_write(
+    each_mode: Any, together: bool, ids: bool
+) -> None:
+    lab = each_mode()
+    lab.ids = ids
+    inner = [
+        Agent(name=name, tools=memory_tools(), model=lab.script([lab.write("call_0")]))
+        for name in "xy"
+    ]
+    helpers = [each.as_tool(f"ask_{each.name}", "Ask.") for each in inner]
+    asks = [function_call(f"ask_{n}", {"input": "q"}, call_id=f"o{n}") for n in "xy"]
+    turns = [asks] if together else [[each] for each in asks]
+    agent = Agent(name="A", tools=helpers, model=lab.script(*turns))
+    await lab.play(agent, trusted=tuple(helpers))
+    receipts = [json.loads(each.model.calls[1].input[-1]["output"]) for each in inner]
+    assert [each["status"] for each in receipts] == ["queued"] * 2
+    assert len({each["change_id"] for each in receipts}) == 2
+
+
+async def test_a_helper_is_sent_the_block_though_its_caller_goes_on_at_the_provider(
+    each_mode: Any,
+) -> None:
+    lab = each_mode()
+    inner = Agent(name="H", tools=memory_tools(), model=lab.script([lab.write()]))
+    helper = inner.as_tool("ask", "Ask.")
+    ask = function_call("ask", {"input": "q"}, call_id="o1")
+    agent = writer(lab, [ask], tools=[helper])
+    await lab.play(agent, trusted=(helper,), auto_previous_response_id=True)
+    sent = [
+        json.dumps(c.input).count("<memory note=") for c in (*agent.model.calls, *inner.model.calls)
+    ]
+    assert sent == [1, 0, 1, 1]
 
 
 async def test_the_block_is_never_kept_in_a_history(lab: Any) -> None:
