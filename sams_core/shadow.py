@@ -8,11 +8,13 @@ DerivedCoreProperties.txt, and UTS #39 for the kind of letter pairs.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 # Default-ignorable code points: soft hyphen, joiners, marks of direction, variation selectors, tags.
 IGNORABLE = (
@@ -139,44 +141,72 @@ def _tag_text(match: re.Match[str]) -> str:
 
 def _plain(text: str) -> str:
     """Undo disguises without keeping positions."""
-    return unicodedata.normalize("NFKC", _IGNORABLE.sub("", _TAGS.sub(_tag_text, text)))
+    return normal("NFKC", _IGNORABLE.sub("", _TAGS.sub(_tag_text, text)))
 
 
-def _clusters(text: str) -> list[str]:
+def _clusters(text: str) -> Iterator[str]:
     """Cut into pieces that can be normalised one by one (marks and Hangul jamo stay together)."""
-    out: list[str] = []
-    for char in text:
+    start = 0
+    for at, char in enumerate(text):
         joined = (
             unicodedata.combining(char) or "\u1160" <= char <= "\u11ff" or char in "\u3099\u309a"
         )
-        if out and joined:
-            out[-1] += char
-        else:
-            out.append(char)
-    return out
+        if at and not joined:
+            yield text[start:at]
+            start = at
+    if text:
+        yield text[start:]
+
+
+def normal(form: Literal["NFC", "NFKC"], text: str) -> str:
+    """Return `text` in a normal form, in a time that grows with its length alone.
+
+    Normalising sorts the marks on a letter by insertion, whose time grows by the square of how many
+    there are; long runs are sorted beforehand.
+    """
+    return unicodedata.normalize(form, text if text.isascii() else _runs().sub(_in_order, text))
+
+
+def _in_order(marks: re.Match[str]) -> str:
+    return "".join(sorted(marks[0], key=unicodedata.combining))
+
+
+# Unified ideographs and Hangul syllables are stable, and most of what there is.
+_AREAS = (range(0x80, 0x3400), range(0xA000, 0xAC00), range(0xD7A4, 0xD800),
+          range(0xE000, 0x20000), range(0x2F800, 0x2FA20), range(0xE0000, 0xE1000))  # fmt: skip
+
+
+def _all_that(test: Callable[[str], object]) -> str:
+    """Return a class of characters for a pattern."""
+    ranges: list[list[int]] = []
+    for point in itertools.chain(*_AREAS):
+        if test(chr(point)):
+            if ranges and ranges[-1][1] == point - 1:
+                ranges[-1][1] = point
+            else:
+                ranges.append([point, point])
+    return "[" + "".join(f"{chr(low)}-{chr(high)}" for low, high in ranges) + "]"
+
+
+@functools.cache
+def _runs() -> re.Pattern[str]:
+    """Match runs of marks that are longer than any language writes."""
+    return re.compile(_all_that(unicodedata.combining) + "{32,}")
 
 
 @functools.cache
 def _unstable() -> re.Pattern[str]:
     """Match runs that normalisation may change: alone, or joined to what stands before them."""
-    ranges: list[list[int]] = []
-    # Unified ideographs and Hangul syllables are stable, and most of what there is.
-    areas = (range(0x80, 0x3400), range(0xA000, 0xAC00), range(0xD7A4, 0xD800),
-             range(0xE000, 0x20000), range(0x2F800, 0x2FA20), range(0xE0000, 0xE1000))  # fmt: skip
-    for area in areas:
-        for point in area:
-            char = chr(point)
-            if (
-                unicodedata.combining(char)
-                or 0x1160 <= point <= 0x11FF
-                or not unicodedata.is_normalized("NFKC", char)
-                or _IGNORABLE.match(char)
-            ):
-                if ranges and ranges[-1][1] == point - 1:
-                    ranges[-1][1] = point
-                else:
-                    ranges.append([point, point])
-    return re.compile("[" + "".join(f"{chr(low)}-{chr(high)}" for low, high in ranges) + "]+")
+
+    def unstable(char: str) -> object:
+        return (
+            unicodedata.combining(char)
+            or "\u1160" <= char <= "\u11ff"
+            or not unicodedata.is_normalized("NFKC", char)
+            or _IGNORABLE.match(char)
+        )
+
+    return re.compile(_all_that(unstable) + "+")
 
 
 def _around(text: str, places: re.Pattern[str], whole: bool) -> Iterator[tuple[int, int]]:

@@ -16,6 +16,7 @@ from sams_core import (
     Owner,
     PermissionDenied,
     ScopeError,
+    SQLiteBackend,
     VersionConflict,
 )
 
@@ -77,6 +78,18 @@ def test_a_proposal_is_as_tainted_as_what_the_job_has_read(
     again = DreamerSession(backend, job_id="nightly", scope=ACME)
     again.snapshot("clean")
     assert again.propose("d", "c", "d").tainted
+
+
+@pytest.mark.usefixtures("filled")
+def test_what_a_job_reads_in_one_process_taints_what_it_proposes_in_another(
+    backend: Backend, dreamer: DreamerSession
+) -> None:
+    here = backend
+    if isinstance(backend, SQLiteBackend):  # another object knows what another process does
+        here = SQLiteBackend(backend.folders.base)
+    dreamer.snapshot("clean")
+    DreamerSession(here, job_id="nightly", scope=ACME).snapshot("all")
+    assert [s.name for s in dreamer.propose("p", "c", "d").sources] == ["a page"]
 
 
 def test_what_was_cleared_from_the_scratchpads_does_not_clear_a_proposal(

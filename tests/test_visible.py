@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
+from difflib import SequenceMatcher
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -114,3 +116,37 @@ def test_a_text_of_repeated_lines_costs_no_more_than_its_length() -> None:
     old = "".join(f"{n % 40}\n" for n in range(20_000))
     new = "".join(f"{n % 41}\n" for n in range(20_000))
     assert len(diff(old, new).splitlines()) > 40_000 - 100
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # Every second line is the same: each one is a block by itself, found by a walk to the end.
+        (
+            "".join(f"{n:x}\nu{n:x}\n" for n in range(10_000)),
+            "".join(f"{n:x}\nv{n:x}\n" for n in range(10_000)),
+        ),
+        # The same, and each line occurs in many places.
+        (
+            "".join(f"{n * n % 907}\nu{n}\n" for n in range(6_000)),
+            "".join(f"{n * n % 907}\nv{n}\n" for n in range(6_000)),
+        ),
+    ],
+)
+def test_comparing_lines_takes_bounded_steps_whoever_chose_them(
+    old: str, new: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walks: list[int] = []
+    find = SequenceMatcher.find_longest_match
+
+    def counted(self: Any, alo: int = 0, ahi: int = 0, *rest: int) -> Any:
+        walks.append(ahi - alo)
+        return find(self, alo, ahi, *rest)
+
+    monkeypatch.setattr(SequenceMatcher, "find_longest_match", counted)
+    assert diff(old, new)
+    assert sum(walks) < 30_000_000
+    walks.clear()
+    small = old[:6_000]
+    assert " 1\n" in diff(small, new[:6_000])  # what is within bounds is still compared in full
+    assert walks

@@ -41,7 +41,7 @@ def some(names: Sequence[str]) -> str:
 
 AFTER_A_RESTORE = (
     "what came after the backup is not here, marks included: a session that was marked meanwhile can "
-    "begin unmarked under its old id, so give sessions new ids from now on"
+    "begin unmarked under its old id, so give sessions and dreaming jobs new ids from now on"
 )
 
 

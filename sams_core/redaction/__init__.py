@@ -2,8 +2,8 @@
 
 `redact` looks at the text as it is, at a copy with disguises undone (compatibility forms, invisible
 code points, look-alike letters) and at what base64, hex, percent, HTML and backslash encodings in it
-say; what is found there is cut from the original. Work is linear in the length of the text. The
-rules are data: see the TOML files in `rules/`.
+say, a terminal's colours left out; what is found there is cut from the original. Work is linear in the
+length of the text. The rules are data: see the TOML files in `rules/`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""One layer of text encodings undone: base64, hex, percent, HTML and backslash escapes.
+"""One layer of text encodings undone: base64, hex, percent, HTML and backslash escapes, colours.
 
 Sources: RFC 4648 (base64, base64url, base16), RFC 3986 section 2.1, the HTML standard's character
-references, RFC 8259 section 7 (``\\uXXXX``, ``\\n`` and the like), C's escapes of control characters.
+references, RFC 8259 section 7 (``\\uXXXX``, ``\\n`` and the like), the escapes of C, Python and
+ECMAScript, ECMA-48 section 5.4 (control sequences, which colour a terminal's text and print nothing).
 """
 
 from __future__ import annotations
@@ -13,22 +14,29 @@ from sams_core.redaction.engine import Pattern, View
 from sams_core.shadow import Builder, Shadow
 
 _ESCAPE = re.compile(
-    r"(?P<percent>(?:%[0-9A-Fa-f]{2})+)"
-    r"|(?P<html>&(?:\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,24});)"
-    r"|(?P<unicode>(?:\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2})+)"
+    # As it is, as `cat -v` shows it, or escaped, in text inside of text too.
+    r"(?P<control>(?:\x1b|\^\[|(?<!\\)\\+(?:x1[Bb]|u001[Bb]|u\{1[Bb]\}|033|e))"
+    r"\[[0-?]{0,40}[ -/]{0,4}[@-~])"
+    r"|(?P<percent>(?:%[0-9A-Fa-f]{2})+)"
+    # Readers of HTML don't insist on a number's semicolon.
+    r"|(?P<html>&(?:(?:\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6});?|[A-Za-z][A-Za-z0-9]{1,24};))"
+    r"|(?P<unicode>(?:\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|\\U[0-9A-Fa-f]{8}"
+    r"|\\u\{[0-9A-Fa-f]{1,6}\}|\\[0-3][0-7]{2})+)"
     r"|(?P<simple>(?<!\\)\\+[abefnrtv0\"'/])"  # text inside of text inside of text has more backslashes
 )
 # Runs that may be base64; a long line may continue on the next one, as in MIME and PEM.
 _RUN = Pattern(r"(?:[A-Za-z0-9+/_\-]{60,}\r?\n[ \t>]{0,8})*[A-Za-z0-9+/_\-]{16,}={0,2}")
 _HEX = re.compile(rb"(?:0x)?([0-9A-Fa-f]{16,})\Z")
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")
-_UNICODE = re.compile(r"\\(?:u|x)([0-9A-Fa-f]{2,4})")
+_UNICODE = re.compile(r"\\(?:[uUx]\{?([0-9A-Fa-f]+)\}?|([0-7]{3}))")
 # Among the first bytes of most runs that aren't text; the cheapest test comes first.
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\xc0\xc1\xf5-\xff]")
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd]")
 
 
 def _unescape(match: re.Match[str]) -> str:
+    if match["control"]:
+        return ""
     if match["html"]:
         import html  # its table of names is only worth loading for a text that uses them
 
@@ -38,14 +46,17 @@ def _unescape(match: re.Match[str]) -> str:
     if match["simple"]:
         last = match[0][-1]
         return last if last in "\"'/" else "\n"
-    chars = "".join(chr(int(code, 16)) for code in _UNICODE.findall(match[0]))
+    points = [
+        int(hexa, 16) if hexa else int(octal, 8) for hexa, octal in _UNICODE.findall(match[0])
+    ]
+    chars = "".join(chr(point) if point <= 0x10FFFF else "\ufffd" for point in points)
     # Two escapes may spell one code point beyond the first plane; what is left alone is unpaired.
     return chars.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def unescaped(text: str) -> Shadow | None:
     """Return `text` with its escapes read, or nothing if it has none."""
-    if "%" not in text and "&" not in text and "\\" not in text:
+    if not any(mark in text for mark in ("%", "&", "\\", "\x1b", "^[")):
         return None
     builder = Builder()
     done = 0

@@ -89,8 +89,8 @@ def diff(old: str, new: str, *, old_name: str = "before", new_name: str = "after
 
     Lines end at a newline and nowhere else. Changed lines show trailing blanks, and are written in
     ASCII where they look alike (normal forms, homoglyphs). Equal texts give an empty string.
-    Texts of many repeated lines are shown as one replaced block instead of a minimal diff, so the
-    work stays bounded.
+    Where lines are so many or so alike that comparing them could take more than a few seconds, they
+    are shown as one replaced block instead of a minimal diff.
     """
     return unified(
         old,

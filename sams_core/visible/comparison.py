@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Iterator
 
-from sams_core.shadow import skeleton
+from sams_core.shadow import normal, skeleton
 
 _CONTEXT = 3
-# Pairs of equal lines that the matcher may have to consider; above it a block diff is shown.
-_MAX_PAIRS = 400_000
+# Steps that the matcher may take, about two seconds' worth; above it a block diff is shown.
+_MOST_STEPS = 30_000_000
 _NO_NEWLINE = "\\ No newline at end of file"
 _Render = Callable[[str], str]
 _Opcode = tuple[str, int, int, int, int]
@@ -31,12 +30,11 @@ def _opcodes(old: list[str], new: list[str]) -> list[_Opcode]:
     while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
     a, b = old[head : len(old) - tail], new[head : len(new) - tail]
-    counts = Counter(b)
     codes: list[_Opcode] = [("equal", 0, head, 0, head)] if head else []
-    if sum(counts[line] for line in a) > _MAX_PAIRS:
+    matcher = difflib.SequenceMatcher(None, a, b, autojunk=True)
+    if _steps(matcher, a) > _MOST_STEPS:
         codes.append(("replace", head, len(old) - tail, head, len(new) - tail))
     else:
-        matcher = difflib.SequenceMatcher(None, a, b, autojunk=True)
         codes += [
             (tag, i1 + head, i2 + head, j1 + head, j2 + head)
             for tag, i1, i2, j1, j2 in matcher.get_opcodes()
@@ -44,6 +42,17 @@ def _opcodes(old: list[str], new: list[str]) -> list[_Opcode]:
     if tail:
         codes.append(("equal", len(old) - tail, len(old), len(new) - tail, len(new)))
     return codes
+
+
+def _steps(matcher: difflib.SequenceMatcher[str], a: list[str]) -> int:
+    """Return the most steps that a comparison can take.
+
+    Each block of equal lines costs a walk over what is left, and over all places where its lines
+    occur on the other side. Whoever chooses the lines can make each block one line long.
+    """
+    where: dict[str, list[int]] = matcher.b2j  # type: ignore[attr-defined]  # public, not in typeshed
+    places = [len(where[line]) for line in a if line in where]
+    return len(places) * (len(a) + sum(places))
 
 
 def _hunks(codes: list[_Opcode]) -> Iterator[list[_Opcode]]:
@@ -75,7 +84,7 @@ def _script(char: str) -> str:
 
 def _imitates(old: str, new: str) -> bool:
     """Tell whether some letters were swapped one for one by letters of another script."""
-    a, b = unicodedata.normalize("NFC", old), unicodedata.normalize("NFC", new)
+    a, b = normal("NFC", old), normal("NFC", new)
     if len(a) != len(b) or (a.isascii() and b.isascii()):
         return False
     pairs = [(x, y) for x, y in zip(a, b, strict=True) if x != y]

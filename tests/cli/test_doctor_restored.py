@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sams_core import DreamerSession
 from sams_core.backends.finding import AFTER_A_RESTORE, Finding
 from sams_core.backends.sqlite.checkup import examine
 
@@ -99,6 +100,22 @@ def test_an_older_curated_store_is_bad(shop: Shop, moment: Path) -> None:
     (detail,) = of(facts(shop), "restored", "bad")
     assert "1 open changes on versions that aren't here" in detail
     assert "1 files of notes of a later generation" in detail
+
+
+@pytest.mark.parametrize("decided", [True, False])
+def test_a_job_whose_readings_are_lost_is_named(decided: bool, shop: Shop, moment: Path) -> None:
+    job = DreamerSession(shop.backend, job_id="nightly", scope=SHOP)
+    job.snapshot()
+    change = job.propose("a/dream", "from the page", "d")
+    if decided:
+        shop.owner.accept(SHOP, change.id, shop.digest(change.id))
+    assert not of(facts(shop), "queue", "bad")
+    readings = [file for file in part(shop, "queue").iterdir() if "-r-" in file.name]
+    assert len(readings) == 1
+    readings[0].unlink()
+    (lost,) = of(facts(shop), "queue", "bad")
+    assert lost.startswith("1 dreaming jobs proposed under marks that it has lost")
+    assert lost.endswith(": nightly")
 
 
 EDITS = {

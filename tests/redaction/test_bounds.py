@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
+import unicodedata
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sams_core import review_flags
 from sams_core.redaction import engine, redact
 from sams_core.redaction.replace import _DONE
+from sams_core.shadow import normal
+from sams_core.visible import diff
 
 UNITS = {
     "one letter": "a",
@@ -29,6 +35,9 @@ UNITS = {
     "entities": "&amp;%41\\u0041",
     "backslashes": "\\",
     "escapes": "\\n",
+    "colours": "\x1b[32m",
+    "colours that don't end": "\x1b[1;",
+    "escaped colours": "\\\\e[",
     "zero width": "a\u200b",
     "marks": "e\u0301",
     "names": "token key secret ",
@@ -119,3 +128,34 @@ def test_importing_compiles_nothing() -> None:
         "assert 'tomllib' not in sys.modules or True\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+MARKS = st.text(
+    st.sampled_from("ae\u0301\u0316\u0323\u0344\u05b0\u3099\u1161\u00e9\u1eadx"), max_size=9
+)
+
+
+@given(st.lists(MARKS, max_size=4), st.integers(1, 40))
+def test_a_normal_form_is_pythons_own(parts: list[str], times: int) -> None:
+    text = "".join(part * times for part in parts)
+    assert normal("NFC", text) == unicodedata.normalize("NFC", text)
+    assert normal("NFKC", text) == unicodedata.normalize("NFKC", text)
+
+
+@pytest.mark.parametrize("run", [redact, review_flags, lambda text: diff(text, f"b{text}")])
+def test_no_text_makes_python_sort_its_marks(
+    run: Callable[[str], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python sorts by insertion: a hundred kilobytes of marks would take seconds, four megabytes hours."""
+    moves = 0
+    python = unicodedata.normalize
+
+    def counted(form: str, text: str) -> str:
+        nonlocal moves
+        classes = [unicodedata.combining(char) for char in text]
+        moves += sum(one > next_ > 0 for one, next_ in itertools.pairwise(classes))
+        return python(form, text)
+
+    monkeypatch.setattr(unicodedata, "normalize", counted)
+    run("password: a" + "\u0301\u0316" * 1_000 + " b\n")
+    assert moves == 0

@@ -75,6 +75,13 @@ DISGUISED = {
     "percent": f"password%3A%20{PASSWORD}",
     "html": f"&#112;assword: {PASSWORD}",
     "json escape": f"\\u0070assword: {PASSWORD}",
+    "python escape": f"\\U00000070assword: {PASSWORD}",
+    "javascript escape": f"\\u{{70}}assword: {PASSWORD}",
+    "octal escape": f"\\160assword: {PASSWORD}",
+    "html without semicolon": f"pass&#119ord: {PASSWORD}",
+    "terminal colours": f"\x1b[1mpassword\x1b[0m: {PASSWORD}",
+    "terminal colours as shown": f"^[[1mpassword^[[0m: {PASSWORD}",
+    "terminal colours in json": f"\\u001b[1mpassword\\u001b[0m: {PASSWORD}",
 }
 
 
@@ -117,6 +124,10 @@ ESCAPES = (
     "\\x0a",
     "%0A",
     "&#10;",
+    "&#10",
+    "\\012",
+    "\\U0000000a",
+    "\\u{a}",
 )
 
 
@@ -126,6 +137,27 @@ def test_a_token_right_behind_an_escape_is_cut(escape: str) -> None:
     assert redact(f'{{"note": "x{escape}{token}"}}').text == (
         f'{{"note": "x{escape}[REDACTED:aws-access-key]"}}'
     )
+
+
+COLOURS = (
+    "\x1b[1;32m",
+    "^[[32m",
+    "\\u001b[32m",
+    "\\x1b[38:5:1m",
+    "\\\\033[32m",
+    "\\e[32m",
+)
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+def test_colours_of_a_terminal_hide_no_token(colour: str) -> None:
+    token = "AKIA" + "QWERTYUIOPASDFGH"
+    end = colour.rpartition("[")[0] + "[0m"
+    assert redact(f"is {colour}{token}{end} now").text == (
+        f"is {colour}[REDACTED:aws-access-key]{end} now"
+    )
+    # As `grep --color` shows what it was asked for.
+    assert "QWERTY" not in redact(f"is {colour}{token[:4]}{end}{token[4:]} now").text
 
 
 def test_a_private_key_goes_with_its_body_in_every_dress() -> None:

@@ -185,9 +185,11 @@ class SQLiteBackend:
         previous = self._open_own(key, draft.kind, draft.path, listing)
         self._check_counts(draft, listing, replaces=bool(previous))
         if draft.kind == "proposal":
-            sources = self._read_by.get((container, key.session_id))
-            if sources is None:
+            read = self._read_by.get((container, key.session_id))
+            if read is None:
                 raise stamp.snapshot_first()
+            # Another process may have read more under this id since.
+            sources = stamp.merge_sources((*read, *spool.readings(key.session_id)))
         else:
             sources = self._ledger(container).sources(key.family)
         change = stamp.make_change(draft, change_id, sources, base, previous)

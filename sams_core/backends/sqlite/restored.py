@@ -49,20 +49,29 @@ _TORN = {
 
 
 class Memory:
-    """What memory says of sessions: the marks that each family's texts were stamped with."""
+    """What memory says of sessions and jobs: the marks that their texts were stamped with."""
 
     def __init__(self) -> None:
-        self.marks: dict[str, set[Mark]] = {}
+        self.marks: dict[str, set[Mark]] = {}  # by family
+        self.jobs: dict[str, set[Mark]] = {}
         self.newest = {"ledger": "", "changes and notes": "", "decisions": ""}
 
     def written(self, family: str, sources: Iterable[dict[str, Any]]) -> None:
         """Add a text and its marks."""
-        found = {(str(s["kind"]), str(s["name"])) for s in sources}
-        self.marks.setdefault(family, set()).update(found)
+        self.marks.setdefault(family, set()).update(_marks(sources))
+
+    def proposed(self, change: dict[str, Any]) -> None:
+        """Add a change and its marks if it is a job's."""
+        if change["source_session"] is None:
+            self.jobs.setdefault(str(change["author"]), set()).update(_marks(change["sources"]))
 
     def at(self, what: str, date: str | None) -> None:
         """Note a date."""
         self.newest[what] = max(self.newest[what], str(date or ""))
+
+
+def _marks(sources: Iterable[dict[str, Any]]) -> set[Mark]:
+    return {(str(s["kind"]), str(s["name"])) for s in sources}
 
 
 def restored(folder: Path, scope: str, limits: Limits, generation: int) -> Iterator[Fact]:
@@ -80,8 +89,10 @@ def restored(folder: Path, scope: str, limits: Limits, generation: int) -> Itera
                     memory.written(family, json.loads(stored)["sources"])
             for family, date, change in db.execute("SELECT family, date, change FROM decisions"):
                 memory.at("decisions", date)
+                decided = json.loads(change)
+                memory.proposed(decided)
                 if family is not None:
-                    memory.written(family, json.loads(change)["sources"])
+                    memory.written(family, decided["sources"])
     spool = Spool(folder / QUEUE, scope, limits)
     ahead = 0
     for name in spool.listing().names if (folder / QUEUE).is_dir() else []:
@@ -89,6 +100,7 @@ def restored(folder: Path, scope: str, limits: Limits, generation: int) -> Itera
         if change is None:
             continue
         memory.at("changes and notes", change.date)
+        memory.proposed(change.to_dict())
         ahead += change.base_version > served.get(change.path, 0)
         if change.source_session is not None:
             memory.written(
@@ -105,6 +117,7 @@ def restored(folder: Path, scope: str, limits: Limits, generation: int) -> Itera
             memory.at("changes and notes", date)
             memory.written(family, json.loads(stored)["sources"])
     yield from _ledger(folder / LEDGER / ledger.FILE, memory, limits)
+    yield from _jobs(spool, memory.jobs)
     parts = [f"{count} {what}" for what, count in torn.items() if count]
     if parts:
         yield "bad", "restored", f"parts are of different times: {'; '.join(parts)}"
@@ -126,6 +139,14 @@ def _ledger(file: Path, memory: Memory, limits: Limits) -> Iterator[Fact]:
                 memory.at("ledger", date)
             memory.at("ledger", db.execute("SELECT max(opened) FROM sessions").fetchone()[0])
     yield from doubts(known, memory.marks)
+
+
+def _jobs(spool: Spool, proposed: dict[str, set[Mark]]) -> Iterator[Fact]:
+    """Yield which jobs proposed under marks of which no reading is recorded any more."""
+    readings = {job: {(s.kind, s.name) for s in spool.readings(job)} for job in proposed}
+    if lost := sorted(job for job, marks in proposed.items() if _lost(marks, readings[job])):
+        detail = f"{len(lost)} dreaming jobs proposed under marks that it has lost, so never use "
+        yield "bad", "queue", f"{detail}their ids again: {some(lost)}"
 
 
 def doubts(known: dict[str, set[Mark]], written: dict[str, set[Mark]]) -> Iterator[Fact]:
