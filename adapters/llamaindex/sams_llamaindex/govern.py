@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cached_property
 from types import FrameType
 from typing import ClassVar
 
@@ -35,6 +36,17 @@ class Block(Governing):
         session = super()._enter(frame)
         _blocks.add(self)
         return session
+
+    @cached_property
+    def _was_marked(self) -> bool:
+        with suppress(SamsError):
+            return self.session.tainted
+        return True
+
+    def marked(self) -> bool:
+        """Tell whether the session was marked when this was asked first, or has been since, here."""
+        family = self.session.family
+        return bool(family._recorded or family._owed) or self._was_marked
 
     def _leave(self) -> None:
         try:
@@ -68,10 +80,14 @@ class GovernedLlamaIndex(Governed):
         from sams_llamaindex import observe, steps
 
         spans.attach(observe.entered, observe.left, observe.heard, steps.begun)
+        observe.watch(True)
 
     def detach(self) -> None:
         """Observe no longer."""
+        from sams_llamaindex import observe
+
         spans.detach()
+        observe.watch(False)
 
 
 def govern(

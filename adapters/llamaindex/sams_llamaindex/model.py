@@ -7,7 +7,7 @@ bring outsiders' text to the model without any call that LlamaIndex would know o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -20,8 +20,9 @@ from llama_index.core.base.llms.types import (
 )
 from llama_index.core.tools.types import BaseTool
 
+from sams_llamaindex import turn
 from sams_llamaindex.govern import here
-from sams_llamaindex.results import foreign, owner, place, text_of
+from sams_llamaindex.results import anothers, foreign, owner, place, text_of
 from sams_llamaindex.trust import from_mcp
 
 _PLAIN = (TextBlock, ThinkingBlock, ToolCallBlock, CachePoint)
@@ -67,13 +68,19 @@ _MADE = re.compile(
 )
 # What in an answer is the model's own and may have any shape.
 _OWN = frozenset(("logprobs", "logprobs_result", "input", "arguments", "args", "parsed"))
-_DEEP, _WIDE = 8, 2_000  # how far an answer's raw form is looked through
+_ASIDE = _OWN | {"tools"}  # which a provider repeats as it was asked
+_WIDE = 2_000  # how far an answer's raw form is looked through
+# What a request is about, where it comes among free keywords.
+_ASKED = ("messages", "prompt", "chat_history", "user_msg")
 
 Reason = tuple[str, str]  # kind of source, name
 
 
-def request(llm: Any, arguments: Mapping[str, Any]) -> Iterator[Reason]:
-    """Yield the reasons for marks that a request to a model gives, before it is sent."""
+def request(llm: Any, given: Mapping[Any, Any], options: Mapping[str, Any]) -> Iterator[Reason]:
+    """Yield the reasons for marks that a request to a model gives, before it is sent.
+
+    `given` are the arguments that its method names, `options` all others.
+    """
     for name in _HOSTED:
         if getattr(llm, name, None):
             yield "content", f"the model has tools of its provider: {name}"
@@ -83,15 +90,15 @@ def request(llm: Any, arguments: Mapping[str, Any]) -> Iterator[Reason]:
         yield from _settings(_as_dict(getattr(llm, name, None)))
     yield from _remembered(llm)
     # By what they are: an integration may give its parameters any names.
-    values = (*arguments.values(), *(arguments.get("args") or ()))
-    asked = [value for value in values if _are_messages(value)]
-    for messages in asked:
-        yield from _messages(messages)
-    if asked or any(isinstance(value, str) for value in values):
-        yield from _settings(arguments.get("kwargs") or {})
-    if arguments.get("tools"):
-        yield from _tools(arguments["tools"])
-    if "image_documents" in {**arguments, **(arguments.get("kwargs") or {})}:
+    asked = [*given.values(), *(options[name] for name in _ASKED if name in options)]
+    for value in asked:
+        yield from _messages([value] if isinstance(value, ChatMessage) else value)
+    if any(map(_is_asked, asked)):
+        about = {name for name in _ASKED if _is_asked(options.get(name))}
+        yield from _settings({k: v for k, v in options.items() if k not in about})
+    if given.get("tools"):
+        yield from _tools(given["tools"])
+    if "image_documents" in (*given, *options):
         yield "content", "images beside the prompt"
 
 
@@ -120,6 +127,8 @@ def _settings(given: Mapping[str, Any]) -> Iterator[Reason]:
             continue
         if key not in _SETTINGS:
             yield "content", f"the request is given {key}"
+        elif key == "model" and _SEARCHING.search(str(value)):
+            yield "content", "the model searches by itself"
         elif key in ("tools", "functions"):
             yield from _tools(value)
 
@@ -152,24 +161,40 @@ def _is_function(tool: Mapping[str, Any]) -> bool:
     return "name" in left and left <= {"name", "description", *schemas}
 
 
+def _is_asked(value: Any) -> bool:
+    return isinstance(value, str | ChatMessage) or _are_messages(value)
+
+
 def _are_messages(value: Any) -> bool:
-    return isinstance(value, list | tuple) and any(isinstance(v, ChatMessage) for v in value)
+    return (
+        isinstance(value, Collection)
+        and not isinstance(value, str | bytes | Mapping)
+        and any(isinstance(each, ChatMessage) for each in value)
+    )
 
 
-def _messages(messages: Sequence[Any]) -> Iterator[Reason]:
-    for message in messages:
+def _messages(messages: Any) -> Iterator[Reason]:
+    calls: dict[str, list[str | None]] = {}
+    families = [block.session.family for block in here()]
+    for message in messages if _are_messages(messages) else ():
         if not isinstance(message, ChatMessage):
             yield "content", "a message of an unknown type"
             continue
         role = str(getattr(message.role, "value", message.role))
         if role not in _ROLES:
             yield "content", "a message of an unknown role"
+        calls |= _made(message)
         known = False
         if role in _TOOL_ROLES:
             text = text_of(message.blocks)
-            known = not any(foreign(block.session.family, text) for block in here())
+            known = not any(foreign(family, text) for family in families) or turn.vouched(
+                calls.get(str(message.additional_kwargs.get("tool_call_id")), []), text
+            )
             if not known:
                 yield "history", "a tool's result that no tool of this session returned"
+        text = message.content or ""
+        if any(anothers(family, text) for family in families):
+            yield "history", "what a marked session said or was told"
         for reason in _carried(message, known):
             yield "content", reason
 
@@ -202,7 +227,7 @@ def _telling(raw: Any) -> str | None:
     """Return what tells of reading on the provider's side, if anything in the raw answer does."""
     level = [raw]
     seen = 0
-    for _ in range(_DEEP):
+    while level:
         below: list[Any] = []
         for value in level:
             if isinstance(value, str | bytes | int | float | None):
@@ -220,7 +245,7 @@ def _telling(raw: Any) -> str | None:
             for key, inner in fields.items():
                 if key in _TELLING and inner:
                     return str(key)
-                if key not in _OWN:
+                if key not in _ASIDE:
                     below.append(inner)
         level = below
     return None
@@ -248,8 +273,24 @@ def called(response: Any) -> list[str | None]:
     message = getattr(response, "message", None)
     if not isinstance(message, ChatMessage):
         return []
-    names = [b.tool_name for b in message.blocks if isinstance(b, ToolCallBlock)]
-    return names + [_named(call) for call in message.additional_kwargs.get("tool_calls") or ()]
+    return [name for names in _made(message).values() for name in names]
+
+
+def _made(message: ChatMessage) -> dict[str, list[str | None]]:
+    """Return the names of the tools that a message calls, by the ids of the calls."""
+    found: dict[str, list[str | None]] = {}
+    for block in message.blocks:
+        if isinstance(block, ToolCallBlock):
+            found.setdefault(str(block.tool_call_id), []).append(block.tool_name)
+    for call in message.additional_kwargs.get("tool_calls") or ():
+        found.setdefault(str(_get(call, "id")), []).append(_named(call))
+    return found
+
+
+def words(response: Any) -> str:
+    """Return what an answer says."""
+    message = getattr(response, "message", None)
+    return str((message.content if isinstance(message, ChatMessage) else response.text) or "")
 
 
 def _named(call: Any) -> str | None:

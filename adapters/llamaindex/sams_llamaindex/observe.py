@@ -6,7 +6,10 @@ LlamaIndex will have one day, must not read as "nothing was read".
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
 from contextvars import ContextVar
+from inspect import BoundArguments, Parameter
 from typing import Any
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -26,6 +29,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.tools import ToolOutput
 from llama_index.core.tools.types import BaseTool
 from llama_index.core.workflow import Workflow
+from llama_index_instrumentation.span import active_span_id
 
 from sams_llamaindex import model, results, steps, turn
 from sams_llamaindex.govern import begin, here, mark
@@ -53,9 +57,10 @@ def entered(id_: str, bound: Any, instance: Any, parent: str | None) -> None:
             if type(instance) not in SORTERS and not _finds_tools(id_, instance, parent):
                 begin("retriever", type(instance).__name__, instance)
         elif isinstance(instance, BaseLLM | MultiModalLLM):
-            _request(id_, instance, bound.arguments)
+            _request(id_, instance, bound)
         elif isinstance(instance, BaseChatEngine):
             steps.check_memory(getattr(instance, "_memory", None))
+            _check_parts(instance)
         elif isinstance(instance, Workflow):
             steps.run_entered(id_, instance)
         elif instance is None:
@@ -64,14 +69,23 @@ def entered(id_: str, bound: Any, instance: Any, parent: str | None) -> None:
         _unclear(error)
 
 
+def _check_parts(engine: Any) -> None:
+    """Mark for what a chat engine reads; it may only be taken for a retriever, and have no span."""
+    single = (getattr(engine, name, None) for name in ("_retriever", "_query_engine"))
+    for part in (*single, *(getattr(engine, "_node_postprocessors", None) or ())):
+        if part is not None and type(part) not in SORTERS:
+            begin("retriever", type(part).__name__, part)
+
+
 def left(id_: str, instance: Any, result: Any, error: BaseException | None) -> None:
     """Look at the end of a span: what a tool returned is no stranger in the conversation."""
     try:
         if isinstance(instance, BaseTool):
+            clean = turn.clean(instance)
             if isinstance(result, ToolOutput):
-                results.know(result.blocks)
+                results.know_text(results.text_of(result.blocks), clean=clean)
             elif error is not None:
-                results.know_text(str(error), "Encountered error: " + str(error))
+                results.know_text(str(error), "Encountered error: " + str(error), clean=clean)
         elif isinstance(instance, BaseLLM | MultiModalLLM):
             turn.done(id_)
             _answer(result)
@@ -96,12 +110,28 @@ def heard(event: Any) -> None:
         _unclear(error)
 
 
-def _request(id_: str, llm: Any, arguments: dict[str, Any]) -> None:
+def _request(id_: str, llm: Any, bound: BoundArguments) -> None:
     if not here():
         return
-    turn.offered_by(id_, arguments)
-    for kind, reason in model.request(llm, arguments):
+    given, options = _taken_apart(bound)
+    turn.offered_by(id_, options.get("tools", given.get("tools")))
+    for kind, reason in model.request(llm, given, options):
         mark(kind, reason)
+
+
+def _taken_apart(bound: BoundArguments) -> tuple[Mapping[object, Any], Mapping[str, Any]]:
+    """Return a call's arguments and its free keywords, whatever the integration calls them."""
+    given: dict[object, Any] = {}
+    options: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        kind = bound.signature.parameters[name].kind
+        if kind is Parameter.VAR_KEYWORD:
+            options = value
+        elif kind is Parameter.VAR_POSITIONAL:
+            given.update(enumerate(value))
+        else:
+            given[name] = value
+    return given, options
 
 
 def _answer(response: Any, whole: bool = True) -> None:
@@ -110,6 +140,8 @@ def _answer(response: Any, whole: bool = True) -> None:
     for reason in model.answer(response, whole):
         mark("content", reason)
     turn.judge(model.called(response))
+    if whole:
+        results.know_text(model.words(response))
 
 
 def _finds_tools(id_: str, instance: object, parent: str | None) -> bool:
@@ -129,3 +161,20 @@ def _finds_tools(id_: str, instance: object, parent: str | None) -> bool:
 
 def _unclear(error: BaseException) -> None:
     mark("content", UNCLEAR + type(error).__name__, here())
+
+
+# LlamaIndex gives this one way into a postprocessor no span, and its subclasses may read in it.
+_unseen = BaseNodePostprocessor.apostprocess_nodes
+
+
+@functools.wraps(_unseen)
+async def _seen(self: BaseNodePostprocessor, *args: Any, **kwargs: Any) -> Any:
+    entered("", None, self, active_span_id.get())
+    return await _unseen(self, *args, **kwargs)
+
+
+def watch(on: bool) -> None:
+    """Hear of what has no span, or no longer."""
+    old, new = (_unseen, _seen) if on else (_seen, _unseen)
+    if BaseNodePostprocessor.apostprocess_nodes is old:
+        BaseNodePostprocessor.apostprocess_nodes = new  # type: ignore[method-assign]

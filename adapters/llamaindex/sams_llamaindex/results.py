@@ -1,23 +1,31 @@
 """What of this process belongs to a family: its observed tools' results, and objects that remember.
 
 A tool message in a request whose text none of them returned comes from elsewhere: another session's
-conversation, an import, a server. Only hashes are kept, the newest 100,000.
+conversation, an import, a server. So does any message whose text a marked session of this process
+said or was told, and this one didn't. Only hashes are kept, the newest 100,000 of each.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sams_core.locks import ForkSafeLock
+from sams_core.scopes import is_handle
 from sams_core.taint import Family
-from sams_llamaindex.govern import here
+from sams_llamaindex.govern import Block, here
 
 _MOST = 100_000
 _known: OrderedDict[bytes, None] = OrderedDict()
+_stained: OrderedDict[bytes, None] = OrderedDict()  # what marked sessions said, whoever they are
+# How a ReAct agent writes down in one message what its model said and its tools returned.
+_REACT = re.compile(r"^(Thought|Action|Action Input|Observation|Answer): ?", re.MULTILINE)
+_TELLING = 40  # characters; what is shorter anybody may have said
 _owners: dict[int, tuple[weakref.ref[Any], str]] = {}  # by identity: who used it last
 _lock = ForkSafeLock()
 
@@ -30,25 +38,70 @@ def text_of(blocks: Iterable[Any]) -> str:
     )
 
 
-def know(blocks: Iterable[Any]) -> None:
-    """Remember a tool's output for the families at work here."""
-    know_text(text_of(blocks))
-
-
-def know_text(*texts: str) -> None:
-    """Remember texts for the families at work here."""
-    families = [block.session.family for block in here()]
+def know_text(*texts: str, clean: bool = False) -> None:
+    """Remember texts for the families at work here; `clean` ones are nobody's alone."""
+    blocks = here()
+    marked = not clean and any(block.marked() for block in blocks if isinstance(block, Block))
+    pieces = [piece for text in texts for piece in _pieces(text)] if blocks else []
     with _lock:
-        for text in texts:
-            for family in families:
-                _known[_digest(family, text)] = None
-        while len(_known) > _MOST:
-            _known.popitem(last=False)
+        for piece in pieces:
+            for block in blocks:
+                _known[_digest(block.session.family, piece)] = None
+            if marked:
+                _stained[_hash(piece)] = None
+        for kept in (_known, _stained):
+            while len(kept) > _MOST:
+                kept.popitem(last=False)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    yield text.strip()
+    _, *parts = _REACT.split(text)
+    for label, piece in zip(parts[::2], parts[1::2], strict=True):
+        if label in ("Observation", "Answer"):
+            yield piece.strip()
 
 
 def foreign(family: Family, text: str) -> bool:
     """Tell whether none of a family's tools returned this text in this process."""
-    return _digest(family, text) not in _known
+    return all(
+        _digest(family, each.strip()) not in _known
+        for each in (text, text.removeprefix("Observation: "))
+    )
+
+
+def anothers(family: Family, text: str) -> bool:
+    """Tell whether a marked session of this process said this or was told it, and this family not.
+
+    What many may say in the same words, such as a greeting, is no evidence.
+    """
+    return bool(_stained) and any(
+        _hash(piece) in _stained and _digest(family, piece) not in _known
+        for piece in _pieces(text)
+        if len(piece) >= _TELLING
+    )
+
+
+def not_found(name: str, text: str) -> bool:
+    """Tell whether a text is an agent's own answer to a call of a tool that doesn't exist."""
+    return len(text) < len(name) + 100 and text.startswith(f"Tool {name} not found")
+
+
+def unlabelled(text: str) -> bool:
+    """Tell whether a memory tool's result shows no labelled text, as far as it is one at all."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    waiting = [found]
+    while waiting:
+        each = waiting.pop()
+        waiting += (
+            each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()
+        )
+        if isinstance(each, dict) and each.get("labelled") and not is_handle(str(each.get("path"))):
+            return False
+    return isinstance(found, dict)
 
 
 def owner(obj: Any, ours: str) -> str | None:
@@ -67,5 +120,8 @@ def place(family: Family) -> str:
 
 
 def _digest(family: Family, text: str) -> bytes:
-    whole = place(family) + text
-    return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest()
+    return _hash(place(family) + text)
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

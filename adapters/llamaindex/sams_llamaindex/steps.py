@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 import weakref
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Hashable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -24,6 +24,7 @@ from llama_index.core.agent.workflow import (
 )
 from llama_index.core.agent.workflow.base_agent import BaseWorkflowAgent
 from llama_index.core.agent.workflow.workflow_events import AgentSetup, ToolCallResult
+from llama_index.core.base.llms.types import ChatResponse
 from llama_index.core.memory import (
     ChatMemoryBuffer,
     ChatSummaryMemoryBuffer,
@@ -149,8 +150,8 @@ def entered(id_: str, bound: Any) -> None:
     if isinstance(event, AgentSetup):
         _turn(event, agents, context)
     elif isinstance(event, AgentOutput):
-        agent = agents.get(event.current_agent_name)
-        turn.judge([call.tool_name for call in event.tool_calls], _offer(agent))
+        turn.offer(_offer(agents.get(event.current_agent_name), agents))
+        _answered(event)
 
 
 def may_find_tools(instance: object, parent: str | None) -> bool:
@@ -207,10 +208,22 @@ def _opened(context: Context, ours: str, begins: bool) -> str:
         if begins and not dict(state.items()):
             _at_once(context.store.set(POINTER, f"{ours} {new}"))
             return new
-    elif begins and state == type(state)():  # a class of the app's own takes no other key
+        if whose:  # after two sessions it is neither's
+            _at_once(context.store.set(POINTER, "-"))
+    elif begins and _untouched(state):  # a class of the app's own takes no other key
         return new
     mark("history", ELSEWHERE)
     return ""
+
+
+def _untouched(state: Any) -> bool:
+    """Tell whether a state is as its class makes it; ids and times of its own are new each time."""
+    fresh, again = dict(type(state)()), dict(type(state)())
+    new = {key for key, value in fresh.items() if value != again[key]} - state.model_fields_set
+    return all(
+        isinstance(value, Hashable) if key in new else value == fresh.get(key, state)
+        for key, value in dict(state).items()
+    )
 
 
 def _at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -233,21 +246,35 @@ def _agents() -> dict[str, Any]:
     return {workflow.name: workflow} if isinstance(workflow, BaseWorkflowAgent) else {}
 
 
-def _offer(agent: Any) -> turn.Offer:
+def _offer(agent: Any, agents: dict[str, Any]) -> turn.Offer:
     """Return what an agent offers; open where that is more than its list, and so not all known."""
     run, workflow = _run.get(), type(_workflow.get())
     listed = type(agent) in _LISTED and workflow in (AgentWorkflow, *_LISTED)
     found = () if run is None else run.found.values()
     tools = () if agent is None else (*(agent.tools or ()), *found)
-    return turn.Offer(tools, not listed or agent.tool_retriever is not None)
+    team = [tool for each in agents.values() for tool in each.tools or ()]
+    return turn.Offer(tools, not listed or agent.tool_retriever is not None, team=team)
 
 
 def _turn(event: AgentSetup, agents: dict[str, Any], context: Context) -> None:
     agent = agents.get(event.current_agent_name)
-    offer = _offer(agent)
-    turn.offer(offer.tools, offer.open)
+    offer = _offer(agent, agents)
+    turn.offer(offer)
+    # A model's own class may ask its provider without any of the methods that have spans.
+    asked = {"messages": event.input}
+    for kind, reason in () if agent is None else model.request(agent.llm, asked, {}):
+        mark(kind, reason)
     _check(offer.tools, event, getattr(agent, "tools", None))
     check_memory(_at_once(context.store.get("memory", default=None)))
+
+
+def _answered(event: AgentOutput) -> None:
+    """Judge an agent's answer again: a model's own class may have streamed it without a word."""
+    response = ChatResponse(message=event.response, raw=event.raw)
+    for reason in model.answer(response, whole=True):
+        mark("content", reason)
+    turn.judge([call.tool_name for call in event.tool_calls])
+    results.know_text(model.words(response))
 
 
 def _check(tools: Sequence[Any], event: Event, whole: Any = None) -> None:
@@ -286,9 +313,8 @@ def _not_found(event: ToolCallResult) -> None:
     """Know the agent's own answer to a call of a tool that doesn't exist; no tool returned it."""
     output = event.tool_output
     text = results.text_of(output.blocks)
-    short = len(text) < len(event.tool_name) + 100
-    if output.raw_output is None and short and text.startswith(f"Tool {event.tool_name} not found"):
-        results.know_text(text)
+    if output.raw_output is None and results.not_found(event.tool_name, text):
+        results.know_text(text, clean=True)
 
 
 # Memories.

@@ -9,9 +9,11 @@ from llama_index.core.agent.workflow.multi_agent_workflow import handoff
 from llama_index.core.postprocessor import (
     FixedRecencyPostprocessor,
     KeywordNodePostprocessor,
+    LLMRerank,
     LongContextReorder,
     MetadataReplacementPostProcessor,
     SimilarityPostprocessor,
+    StructuredLLMRerank,
     TimeWeightedPostprocessor,
 )
 from llama_index.core.program.function_program import get_function_tool
@@ -40,9 +42,11 @@ SORTERS = frozenset(
     (
         FixedRecencyPostprocessor,
         KeywordNodePostprocessor,
+        LLMRerank,  # what its model does is seen
         LongContextReorder,
         MetadataReplacementPostProcessor,
         SimilarityPostprocessor,
+        StructuredLLMRerank,
         TimeWeightedPostprocessor,
     )
 )
@@ -72,10 +76,16 @@ def parts(obj: object) -> list[object]:
         return _inside([held._query_engine])
     if kind is RetrieverTool or kind is RetrieverQueryEngine:
         others = [each for each in held._node_postprocessors if type(each) not in SORTERS]
+        if kind is RetrieverQueryEngine and not _stock(held._response_synthesizer):
+            others.append(held._response_synthesizer)
         return _inside([held._retriever, *others])
     if kind is BaseToolAsyncAdapter:
         return _inside([held.base_tool])
     return []
+
+
+def _stock(synthesizer: object) -> bool:
+    return type(synthesizer).__module__.startswith("llama_index.core.response_synthesizers.")
 
 
 def _inside(objects: list[Any]) -> list[object]:

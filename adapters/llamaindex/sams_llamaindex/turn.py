@@ -11,10 +11,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+from llama_index.core.tools.types import BaseTool
+
 from sams_core.tools import TOOL_NAMES
-from sams_llamaindex.govern import begin, mark
+from sams_llamaindex.govern import begin, here, mark
+from sams_llamaindex.results import not_found, unlabelled
 from sams_llamaindex.tools import MemoryTool
-from sams_llamaindex.trust import harmless
+from sams_llamaindex.trust import covered, harmless
 
 BESIDE = "a memory call beside one of a tool that the adapter couldn't look up"
 
@@ -24,12 +27,14 @@ class Offer:
     """The tools that a model is offered; `open` where there may be others.
 
     `request` is the span of the request that offers them, inside an agent's turn whose offer is `base`.
+    `team` are the tools of all agents that take part in the conversation.
     """
 
     tools: Sequence[object]
     open: bool
     request: str = ""
     base: Offer | None = None
+    team: Sequence[object] = ()
 
 
 _offer: ContextVar[Offer | None] = ContextVar("sams_llamaindex_offer", default=None)
@@ -43,24 +48,26 @@ def name_of(tool: Any) -> str:
         return type(tool).__name__
 
 
-def offer(tools: Sequence[object], open: bool) -> None:
+def offer(offered: Offer) -> None:
     """Remember what an agent offers its model in the step that runs."""
-    _offer.set(Offer(tools, open))
+    _offer.set(offered)
 
 
 def add(tools: Sequence[object]) -> None:
     """Remember tools that were found for the agent of the step that runs."""
     before = _offer.get()
-    _offer.set(Offer((*(before.tools if before else ()), *tools), True))
+    team = before.team if before else ()
+    _offer.set(Offer((*(before.tools if before else ()), *tools), True, team=team))
 
 
-def offered_by(id_: str, arguments: dict[str, Any]) -> None:
+def offered_by(id_: str, tools: object) -> None:
     """Remember the tools of a request that has them as objects, as `predict_and_call` does."""
-    tools = arguments.get("tools")
-    if isinstance(tools, Sequence):
+    if isinstance(tools, Sequence) and (
+        not tools or any(isinstance(each, BaseTool) for each in tools)
+    ):
         current = _offer.get()
         base = current.base if current is not None and current.request else current
-        _offer.set(Offer(tools, False, id_, base))
+        _offer.set(Offer(tools, False, id_, base, base.team if base else ()))
 
 
 def done(id_: str) -> None:
@@ -73,13 +80,13 @@ def done(id_: str) -> None:
         _offer.set(base)
     elif current.request == id_:
         known = (*(base.tools if base else ()), *current.tools)
-        _offer.set(Offer(known, base is None or base.open, "ended", base))
+        _offer.set(Offer(known, base is None or base.open, "ended", base, current.team))
 
 
-def judge(names: Iterable[str | None], of: Offer | None = None) -> None:
+def judge(names: Iterable[str | None]) -> None:
     """Mark for the calls that are about to run, by the objects that bear the names."""
     called = list(names)
-    current = of or _offer.get() or Offer((), True)
+    current = _offer.get() or Offer((), True)
     by_name = {name_of(tool): tool for tool in current.tools}  # the last of a name wins, as there
     unknown = False
     for name in called:
@@ -90,3 +97,31 @@ def judge(names: Iterable[str | None], of: Offer | None = None) -> None:
             begin("tool", name_of(tool), tool)
     if unknown and current.open and any(name in TOOL_NAMES for name in called):
         mark("tool", BESIDE)
+
+
+def vouched(names: Sequence[str | None], text: str) -> bool:
+    """Tell whether a past call's result is clean by what bears its tool's name here, today.
+
+    So a session's own conversation stays clean in another process. `names` are those that the
+    calls with the result's id have; a tool that isn't at hand, or not trusted, vouches for nothing.
+    """
+    current = _offer.get() or Offer((), True)
+    return bool(names) and all(
+        name is not None and _clean(name, text, (*current.tools, *current.team)) for name in names
+    )
+
+
+def _clean(name: str, text: str, tools: Sequence[Any]) -> bool:
+    bearers = [tool for tool in tools if name_of(tool) == name]
+    if not bearers:
+        return not_found(name, text) or name == "handoff"  # which no other tool can be called
+    return all(
+        clean(tool) and (type(tool) is not MemoryTool or unlabelled(text)) for tool in bearers
+    )
+
+
+def clean(tool: object) -> bool:
+    """Tell whether a tool's results don't mark here by themselves."""
+    if type(tool) is MemoryTool or harmless(tool):
+        return True
+    return all(covered(block.governed.trusted, tool) for block in here())

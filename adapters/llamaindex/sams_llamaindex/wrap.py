@@ -11,6 +11,7 @@ from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.image_retriever import BaseImageRetriever
 from llama_index.core.memory import BaseMemory, BaseMemoryBlock
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.readers.base import BaseReader, ResourcesReaderMixin
 from llama_index.core.schema import BaseComponent
 from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
@@ -33,6 +34,10 @@ _WAYS: dict[type, tuple[str, ...]] = {
         *("atext_to_image_retrieve", "aimage_to_image_retrieve"),
     ),
     BaseQueryEngine: ("query", "aquery", "_query", "_aquery", "retrieve", "aretrieve"),
+    BaseNodePostprocessor: (
+        *("postprocess_nodes", "apostprocess_nodes"),
+        *("_postprocess_nodes", "_apostprocess_nodes"),
+    ),
     BaseMemory: ("get", "aget", "get_all", "aget_all"),
     BaseMemoryBlock: ("aget", "_aget"),
 }
@@ -42,7 +47,7 @@ _HELD: dict[type, str] = {QueryEngineTool: "_query_engine", RetrieverTool: "_ret
 
 
 def tainting(obj: T, bound: AgentSession | None, reason: str | None) -> T:
-    """Return a copy of a tool, retriever, query engine, reader or memory that marks when it is read.
+    """Return a copy of a tool, retriever, query engine, reader, memory, ... that marks when it is read.
 
     A function tool keeps its very class and is wrapped at its functions, so that `fn`, loaders and
     exports made of it mark too; tools of a query engine or a retriever keep theirs and are wrapped

@@ -508,7 +508,7 @@ async def test_a_trusted_tools_picture_is_no_stranger(
         await agent.run(user_msg="go", memory=memory)
     assert not session.tainted, names(session)
     other = open_session("s2")
-    with govern(trusted=[chart])(other):
+    with govern()(other):
         await agent.run(user_msg="go", chat_history=await memory.aget_all())
     assert other.tainted
 

@@ -13,9 +13,10 @@ from llama_index.core.agent.workflow import CodeActAgent, FunctionAgent
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.llms import MockLLM
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.query_engine import CustomQueryEngine, RetrieverQueryEngine
 from llama_index.core.readers.base import BasePydanticReader, BaseReader
-from llama_index.core.schema import NodeWithScore, TextNode
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool, ToolMetadata
 from llama_index.core.tools.ondemand_loader_tool import OnDemandLoaderTool
 from llama_index.core.tools.types import AsyncBaseTool, BaseTool, ToolOutput
@@ -106,6 +107,13 @@ class Raw(BaseQueryEngine):
         return {}
 
 
+class Sorts(BaseNodePostprocessor):
+    """A postprocessor that adds what it finds."""
+
+    def _postprocess_nodes(self, nodes: Any, query_bundle: Any = None) -> Any:
+        return [NodeWithScore(node=TextNode(text="page " + query_bundle.query_str), score=1.0)]
+
+
 def function_tool() -> FunctionTool:
     return FunctionTool.from_defaults(fetch)
 
@@ -164,6 +172,10 @@ WAYS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "_query": (Raw, lambda w: w._query("u")),
     "_aquery": (Raw, lambda w: w._aquery("u")),
     "a pydantic engine's aquery": (Own, lambda w: w.aquery("u")),
+    "postprocess_nodes": (Sorts, lambda w: w.postprocess_nodes([], query_str="u")),
+    "apostprocess_nodes": (Sorts, lambda w: w.apostprocess_nodes([], query_str="u")),
+    "_postprocess_nodes": (Sorts, lambda w: w._postprocess_nodes([], QueryBundle("u"))),
+    "_apostprocess_nodes": (Sorts, lambda w: w._apostprocess_nodes([], QueryBundle("u"))),
     "load_data": (Mail, lambda w: w.load_data()[0].text),
     "aload_data": (Mail, lambda w: w.aload_data()),
     "lazy_load_data": (Mail, lambda w: next(iter(w.lazy_load_data())).text),
