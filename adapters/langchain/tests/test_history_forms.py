@@ -43,12 +43,12 @@ def fetch(url: str) -> str:
 
 def loop(model: Any, tools: dict[str, Any], mode: str) -> list[BaseMessage]:
     """Give each tool the arguments alone, as LangChain's and LangGraph's documents do."""
-    messages: list[BaseMessage] = [HumanMessage("go")]
+    messages: list[Any] = [HumanMessage("go")]
 
     async def amain() -> None:
         while True:
             messages.append(await model.ainvoke(messages))
-            calls = messages[-1].tool_calls  # type: ignore[attr-defined]
+            calls = messages[-1].tool_calls
             for call in calls:
                 result = await tools[call["name"]].ainvoke(call["args"])
                 messages.append(ToolMessage(result, tool_call_id=call["id"]))
@@ -58,7 +58,7 @@ def loop(model: Any, tools: dict[str, Any], mode: str) -> list[BaseMessage]:
     def main() -> None:
         while True:
             messages.append(model.invoke(messages))
-            calls = messages[-1].tool_calls  # type: ignore[attr-defined]
+            calls = messages[-1].tool_calls
             for call in calls:
                 result = tools[call["name"]].invoke(call["args"])
                 messages.append(ToolMessage(result, tool_call_id=call["id"]))

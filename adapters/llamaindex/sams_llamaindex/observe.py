@@ -177,4 +177,4 @@ def watch(on: bool) -> None:
     """Hear of what has no span, or no longer."""
     old, new = (_unseen, _seen) if on else (_seen, _unseen)
     if BaseNodePostprocessor.apostprocess_nodes is old:
-        BaseNodePostprocessor.apostprocess_nodes = new  # type: ignore[method-assign]
+        BaseNodePostprocessor.apostprocess_nodes = new  # type: ignore[method-assign]  # put in its place
