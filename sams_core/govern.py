@@ -111,6 +111,11 @@ class Governed(ABC):
         """Return a block for an adapter's own `with` statement around one call; see `Activation`."""
         return Governing(self, session, brief=True)
 
+    @property
+    def resolves(self) -> bool:
+        """Whether a resolver says whose run it is, from what `session` is given."""
+        return self._bound is not None and not isinstance(self._bound, AgentSession)
+
     def session(self, *given: object) -> AgentSession:
         """Return the session at work: the ambient one, or what the reference or resolver says.
 
@@ -158,6 +163,7 @@ class Governing(Activation):
     def __init__(self, governed: Governed, session: AgentSession, *, brief: bool = False) -> None:
         super().__init__(session, governed.word, brief=brief)
         self.governed = governed
+        self.call: object = None  # what an adapter knows of the one call that a brief block is for
 
     def _enter(self, frame: FrameType | None) -> AgentSession:
         self.governed._entered()

@@ -169,6 +169,11 @@ def refusal(error: SamsError) -> str:
     return _json({"error": error.to_dict()})
 
 
+def is_refusal(answer: str) -> bool:
+    """Tell whether a call's answer is a refusal, by how `refusal` begins it."""
+    return answer.startswith('{"error": ')
+
+
 async def acall(
     session: AgentSession, name: str, arguments: Mapping[str, Any] | str, call_id: str | None
 ) -> str:

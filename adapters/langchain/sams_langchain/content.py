@@ -174,6 +174,7 @@ def asked(params: object) -> list[str]:
 
 def described_elsewhere(tool: object) -> bool:
     """Tell whether an MCP server chose a tool's description, which the model reads when it's offered."""
-    halves = (getattr(tool, "func", None), getattr(tool, "coroutine", None))
-    modules = [getattr(half, "__module__", None) or "" for half in halves if half is not None]
+    kept = getattr(tool, "__dict__", {})  # pydantic takes long to say that an attribute is missing
+    made = (type(tool), kept.get("func"), kept.get("coroutine"))
+    modules = [getattr(each, "__module__", None) or "" for each in made]
     return any(m.startswith(("langchain_mcp_adapters", "langchain.mcp")) for m in modules)

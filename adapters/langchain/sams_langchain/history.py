@@ -60,8 +60,9 @@ def remember(family: Family, messages: Iterable[BaseMessage] = (), call_id: obje
             for call in message.tool_calls:
                 known.turns.pop(call["id"] or "", None)  # so that the newest is the last one
                 known.turns[call["id"] or ""] = message
-    for old in list(known.turns)[:-_TURNS]:
-        known.turns.pop(old, None)
+    if len(known.turns) > _TURNS:
+        for old in list(known.turns)[:-_TURNS]:
+            known.turns.pop(old, None)
 
 
 def ran(family: Family, name: str, arguments: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from types import FrameType
@@ -16,6 +17,7 @@ from langgraph.channels import LastValue
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
 from langgraph.types import Command
+from langsmith.utils import tracing_is_enabled
 
 from sams_core.ambient import off_loop
 from sams_core.errors import NoSession, PermissionDenied, SamsError, StoreFailed
@@ -27,7 +29,7 @@ from sams_langchain.content import asked, described_elsewhere, foreign, offered
 from sams_langchain.govern import Govern, blocks, mark, rejoined, trusted, vouched
 from sams_langchain.observe import govern_run
 from sams_langchain.tools import is_memory_tool, memory_tools, plain_runtime, refused
-from sams_langchain.turns import judge, judge_call
+from sams_langchain.turns import Judged, judge, judge_call
 
 _BUILDERS = ("langchain", "langgraph", "deepagents")
 Answer = Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -89,6 +91,9 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
         super().__init__()
         self.governed = Govern(session_or_resolver, trusted=trusted)
         self._tools = memory_tools()
+        if not tracing_is_enabled():
+            for name in _TRACED:
+                setattr(self, name, _plain(getattr(self, name)))
 
     @property
     # An attribute there; here the agent's own list is looked at when it is read.
@@ -201,8 +206,8 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
                 session = self._for_call(request)
                 if session is None:
                     return handler(request)
-                with self.governed.during(session):
-                    self._judge(session, request)
+                with (block := self.governed.during(session)):
+                    block.call = self._judge(session, request)
                     return handler(request)
         except SamsError as error:
             return _refusal(request, error)
@@ -216,13 +221,13 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
                 session = self._for_call(request)
                 if session is None:
                     return await handler(request)
-                with self.governed.during(session):
-                    self._judge(session, request)
+                with (block := self.governed.during(session)):
+                    block.call = self._judge(session, request)
                     return await handler(request)
         except SamsError as error:
             return _refusal(request, error)
 
-    def _judge(self, session: AgentSession, request: ToolCallRequest) -> None:
+    def _judge(self, session: AgentSession, request: ToolCallRequest) -> Judged:
         call_id = request.tool_call["id"]
         refuse_shadow(request.tool_call["name"], is_memory_tool(request.tool))
         messages = history.messages_of(request.state, call_id)
@@ -232,16 +237,20 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
         said = None if answer is None else answer.id
         if said is None or place is None or said != messages[place].id:
             _judge_history(session, messages, request.state)
-        judge_call(blocks(), request.state, call_id, getattr(request.runtime, "tools", ()))
+        unique = judge_call(
+            blocks(), request.state, call_id, getattr(request.runtime, "tools", ()), messages, place
+        )
         # What other middleware made of the answer by now is the session's own, too.
         history.remember(session.family, messages[place:][:1] if place is not None else (), call_id)
+        return Judged(call_id, request.state, unique)
 
     # Whose run this is.
 
     def _for_call(self, request: ToolCallRequest) -> AgentSession | None:
         """Return the session; None for a tool of the app's own where nobody can be marked any more."""
         try:
-            session = self.governed.session(plain_runtime(request.runtime))
+            given = [plain_runtime(request.runtime)] if self.governed.resolves else []
+            session = self.governed.session(*given)
             govern_run(request.runtime, self.governed, session)
             return session
         except SamsError as error:
@@ -258,6 +267,24 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
             if error.rule not in _UNGOVERNED:
                 raise
             return None
+
+
+# Hooks that LangChain has LangSmith trace.
+_TRACED = ("wrap_model_call", "awrap_model_call", "wrap_tool_call", "awrap_tool_call")
+
+
+def _plain(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a hook in a form of which LangSmith asks little where there is nothing to trace.
+
+    At each call it looks up the signature, and of a coroutine function it asks a thread, twice,
+    whether to trace. Where tracing is on when the middleware is made, its hooks stay as they are.
+    """
+
+    def call(request: Any, handler: Any) -> Any:
+        return hook(request, handler)
+
+    vars(call)["__signature__"] = inspect.signature(call)
+    return call
 
 
 # Without a session there is no memory to protect; inside another family's run both are marked by now.

@@ -2,7 +2,6 @@
 
 # Annotations are objects here, not text: LangChain resolves those of `_run` at every call.
 
-import json
 import sys
 from dataclasses import fields
 from functools import cache, cached_property, partial
@@ -17,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from sams_core.errors import NoSession, SamsError
 from sams_core.govern import Bound, acall_memory, call_memory
 from sams_core.session import AgentSession
-from sams_core.tools import refusal, schemas
+from sams_core.tools import is_refusal, refusal, schemas
 from sams_langchain.govern import Govern, blocks, rejoined
-from sams_langchain.turns import judge_call
+from sams_langchain.turns import Judged, judge_call
 
 _AMBIENT = Govern()
 
@@ -83,12 +82,14 @@ class MemoryTool(BaseTool):
 
     def _session(self, runtime: Any) -> AgentSession:
         governed = self.bound if isinstance(self.bound, Govern) else _AMBIENT
+        if not governed.resolves:
+            return governed.session()
         if runtime is not None:
             return governed.session(plain_runtime(runtime))
         return governed.session(var_child_runnable_config.get() or {})
 
     def _answer(self, answer: str, call_id: str | None) -> Any:
-        return refused(self.name, call_id, answer) if "error" in json.loads(answer) else answer
+        return refused(self.name, call_id, answer) if is_refusal(answer) else answer
 
 
 def is_memory_tool(tool: object) -> bool:
@@ -146,8 +147,13 @@ def session_here(governed: Govern) -> AgentSession:
 
 def _judged(call_id: str | None, runtime: Any) -> str | None:
     """Judge the turn that this call is part of, and return an id that no other turn repeats."""
-    state, tools = getattr(runtime, "state", None), getattr(runtime, "tools", ())
-    return call_id and judge_call(blocks(), state, call_id, tools)
+    if not call_id:
+        return call_id
+    where, state = blocks(), getattr(runtime, "state", None)
+    judged = where[0].call if where else None
+    if isinstance(judged, Judged) and judged.state is state and judged.call_id == call_id:
+        return judged.unique  # by the middleware, around this very call
+    return judge_call(where, state, call_id, getattr(runtime, "tools", ()))
 
 
 def memory_tools(governed: Govern | None = None) -> list[BaseTool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -17,17 +18,33 @@ from sams_langchain.govern import begin, mark, named, vouched
 _EDITED = "hitl_edited_tool_calls"  # where LangChain keeps what an approver made of a call
 
 
+@dataclass(frozen=True)
+class Judged:
+    """That the turn of a call was judged in a block that lasts no longer than the call."""
+
+    call_id: str | None
+    state: object
+    unique: str | None
+
+
 def judge_call(
-    where: list[Governing], state: object, call_id: str | None, tools: Iterable[Any]
+    where: list[Governing],
+    state: object,
+    call_id: str | None,
+    tools: Iterable[Any],
+    messages: Sequence[BaseMessage] | None = None,
+    place: int | None = None,
 ) -> str | None:
     """Judge the turn that a call is part of; return an id that no call of another turn has.
 
     The turn is found in the graph's state, or is what the model was heard to say in these blocks. What
     the state has up to the turn may be another session's, where a run goes on that was interrupted.
-    Raises `SessionClosed` where a mark can't be recorded, after all were tried.
+    A caller that has looked for it gives `messages` and the turn's `place` among them. Raises
+    `SessionClosed` where a mark can't be recorded, after all were tried.
     """
-    messages = history.messages_of(state, call_id)
-    place = history.turn(messages, call_id)
+    if messages is None:
+        messages = history.messages_of(state, call_id)
+        place = history.turn(messages, call_id)
     if place is not None:
         led = messages[: place + 1]
         mark([block for block in where if _strange(block, where, led)], "history", history.FOREIGN)

@@ -6,7 +6,6 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 
 from sams_core.backends.finding import Level, used
@@ -26,7 +25,7 @@ def contents(folder: Path, scope: str | None, limits: Limits, names: list[Name])
     spool = Spool(folder, scope or "", limits)
     listing = spool.listing()
     names += listing.names
-    ours = {*names, *chain.from_iterable(listing.reads.values())}
+    ours = {*names, *listing.reads}
     temporary, strange = 0, 0
     for entry in files(folder):
         here = entry.stat(follow_symlinks=False)

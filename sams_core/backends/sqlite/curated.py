@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from sams_core.backend import Row
 from sams_core.backends import fts, stamp
 from sams_core.backends.sqlite.connect import Pool
+from sams_core.backends.sqlite.files import State, settled, state
 from sams_core.backends.sqlite.rows import entry_from, provenance
 from sams_core.backends.sqlite.spool import Name, actor_of, decode, encode
 from sams_core.errors import NotFound
@@ -20,6 +21,7 @@ from sams_core.scopes import family_of, is_handle
 from sams_core.search import snippet
 
 T = TypeVar("T")
+Meta = tuple[int, int, int, str | None]  # revision, epoch, generation, accepted ledger
 FILE = "curated.db"
 _TABLES = {False: "trusted", True: "labelled"}
 _ENTRY = (
@@ -37,6 +39,7 @@ class Curated:
 
     def __init__(self, pool: Pool, folder: Path, scope: str, make: Callable[[], object]) -> None:
         self._pool, self._file, self._scope, self._make = pool, folder / FILE, scope, make
+        self._meta: tuple[State, Meta] | None = None
 
     def _read(self, work: Callable[[sqlite3.Connection], T], missing: T) -> T:
         db = self._pool.reader("curated", self._file)
@@ -51,10 +54,23 @@ class Curated:
 
     # Everybody reads.
 
-    def meta(self) -> tuple[int, int, int, str | None]:
-        """Return revision, epoch, run generation and the accepted ledger."""
+    def meta(self) -> Meta:
+        """Return revision, epoch, run generation and the accepted ledger.
+
+        From memory while the file hasn't changed: every turn of an agent asks.
+        """
+        try:
+            now = state(self._file)
+        except OSError:
+            now = None
+        if self._meta is not None and self._meta[0] == now:
+            return self._meta[1]
+        keep = now is not None and settled(now)
         rows = self._rows("SELECT revision, epoch, generation, accepted_ledger FROM meta")
-        return rows[0] if rows else (0, 0, 0, None)
+        found: Meta = rows[0] if rows else (0, 0, 0, None)
+        if now is not None and keep:
+            self._meta = now, found
+        return found
 
     def _entries(self, where: str, *values: object) -> list[Entry]:
         return [entry_from(self._scope, row) for row in self._rows(_ENTRY + where, *values)]

@@ -8,6 +8,7 @@ feet. So whoever opens a database file by itself asks here before closing it.
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from sams_core.errors import StoreFailed
 from sams_core.locks import ForkSafeLock
 
 Place = tuple[int, int]  # device and inode
+State = tuple[int, int, int, int]  # device, inode, nanoseconds of the last change, bytes
+_SETTLED = 2_500_000_000  # nanoseconds; then a time stamp tells every later change apart
 
 _lock = ForkSafeLock()
 _connected: Counter[Place] = Counter()
@@ -32,6 +35,23 @@ def place(path: str) -> Place | None:
         return _place(os.stat(path))
     except OSError:
         return None
+
+
+def state(path: Path) -> State | None:
+    """Return what tells what lies at a path, or where its link leads, from what lay there before.
+
+    None if there is nothing. Raises `OSError`.
+    """
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def settled(found: State) -> bool:
+    """Tell whether whatever is changed from now on will have another state: clocks tick coarsely."""
+    return time.time_ns() - found[2] > _SETTLED
 
 
 def expect(file: Path) -> Place | None:

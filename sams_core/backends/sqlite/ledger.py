@@ -33,6 +33,10 @@ class Ledger:
     def _db(self) -> sqlite3.Connection:
         return self._pool.writer("ledger", self.file, self._first)
 
+    def check(self) -> None:
+        """Raise `StoreFailed` (rule `ledger-gone`) where this thread had another ledger open."""
+        self._db()
+
     def _first(self, db: sqlite3.Connection) -> None:
         values = (secrets.token_hex(16), int(self._lost()))
         db.execute("INSERT INTO meta (id, ledger, lost) VALUES (1, ?, ?)", values)

@@ -9,13 +9,13 @@ and the limits are checked, and both must agree.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
 import secrets
 import stat
 import time
-from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sams_core.backend import WouldBlock, is_impatient
 from sams_core.backends import stamp
+from sams_core.backends.sqlite.files import State, settled, state
 from sams_core.backends.sqlite.folders import failed, open_folder, open_regular
 from sams_core.canonical import canonical
 from sams_core.errors import LimitExceeded, SamsError
@@ -36,7 +37,6 @@ _NAME = re.compile(
 )
 _MOST_NAMES = 200_000
 _KINDS = {"w": "write", "p": "proposal"}
-_SETTLED = 2_500_000_000  # nanoseconds; then a time stamp tells every later change apart
 _MOST_LISTINGS = 100
 _QUICK = 65_536  # bytes of a folder that is listed in well under a millisecond
 
@@ -97,35 +97,29 @@ class Name(str):
 
 
 class Listing:
-    """The files of a queue at one moment, oldest first, and by who wrote them."""
+    """The files of a queue at one moment, oldest first."""
 
     def __init__(self, names: list[Name]) -> None:
-        ids: set[str] = set()
-        self.names: list[Name] = []
-        self.reads: defaultdict[str, list[Name]] = defaultdict(list)
-        self._by: defaultdict[str, list[Name]] = defaultdict(list)
-        for name in names:
-            if name.kind == "r":
-                self.reads[name.writer].append(name)
-            elif name.id not in ids:  # of an id that is there twice the older file is the change
-                ids.add(name.id)
-                self.names.append(name)
-                self._by[name.writer].append(name)
+        changes = {name[79:111]: name for name in reversed(names) if name[17] != "r"}
+        # Of an id that is there twice the older file is the change.
+        self.names = [name for name in names if changes.get(name[79:111]) is name]
+        self.reads = [name for name in names if name[17] == "r"]
 
     def of(self, key: SessionKey, kind: str) -> list[Name]:
         """Return the files of a family's writes or a job's proposals."""
-        return self._by.get(writer_of(kind, key.family if kind == "write" else key.session_id), [])
+        writer = writer_of(kind, key.family if kind == "write" else key.session_id)
+        return [name for name in self.names if name[19:35] == writer]
 
     def beside(self, name: Name) -> list[Name]:
         """Return the files by the same writer for the same path."""
-        return [n for n in self._by.get(name.writer, []) if n.path == name.path]
+        return [each for each in self.names if each[19:52] == name[19:52]]
 
     def named(self, change_id: str) -> Name | None:
         """Return the file of a change."""
-        return next((name for name in self.names if name.id == change_id), None)
+        return next((name for name in self.names if name[79:111] == change_id), None)
 
 
-_listings: dict[str, tuple[tuple[int, int], Listing]] = {}
+_listings: dict[str, tuple[State, Listing]] = {}
 
 
 _Count = Annotated[int, Field(ge=0, le=2**53 - 1)]
@@ -261,39 +255,51 @@ class Spool:
     def listing(self) -> Listing:
         """Return what lies in the queue, from memory while the folder hasn't changed.
 
-        A time stamp tells two states apart only once it has aged, since clocks tick coarsely.
         Raises `WouldBlock` for an impatient caller if a large folder has to be listed.
         """
         try:
-            found = os.stat(self.folder, follow_symlinks=False)
-        except (FileNotFoundError, NotADirectoryError):
-            return Listing([])
+            now = state(self.folder)
         except OSError as error:
             raise failed("looking at the queue", error) from None
-        state = (found.st_ino, found.st_mtime_ns)
+        if now is None:
+            return Listing([])
         known = _listings.get(str(self.folder))
-        if known is not None and known[0] == state:
+        if known is not None and known[0] == now:
             return known[1]
-        if is_impatient() and found.st_size > _QUICK:
+        if is_impatient() and now[3] > _QUICK:
             raise WouldBlock
-        listed_at = time.time_ns()
+        keep = settled(now)
         listing = Listing(self._names())
-        if listed_at - found.st_mtime_ns > _SETTLED:
+        if keep:
             if len(_listings) >= _MOST_LISTINGS:
                 _listings.clear()
-            _listings[str(self.folder)] = (state, listing)
+            _listings[str(self.folder)] = (now, listing)
         return listing
 
-    def _names(self) -> list[Name]:
+    def first(self, change_id: str) -> Name | None:
+        """Return the oldest file of a change as the folder is now, which takes little of a listing."""
+        end = f"-{change_id}.json"
+        found = (
+            Name(file) for file in self._files() if file.endswith(end) and _NAME.fullmatch(file)
+        )
+        return min((name for name in found if name.kind != "r"), default=None)
+
+    def _files(self) -> list[str]:
         try:
             folder = open_folder(self.folder)
             try:
-                files = os.listdir(folder)
+                return os.listdir(folder)
             finally:
                 os.close(folder)
-        except OSError:  # gone, or a link in its place
-            return []
-        names = sorted(Name(file) for file in files if _NAME.fullmatch(file))
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):  # or a link in its place
+                return []
+            raise failed("listing the queue", error) from None
+
+    def _names(self) -> list[Name]:
+        files = self._files()
+        form = _NAME.fullmatch
+        names = sorted(map(Name, filter(form, files)))
         if len(names) > _MOST_NAMES:
             raise LimitExceeded("files in a queue", _MOST_NAMES, len(names))
         return names
@@ -340,7 +346,9 @@ class Spool:
         """Return what marked a job's reading, in whichever process it read."""
         writer = writer_of("proposal", job)
         found: list[Source] = []
-        for name in self.listing().reads.get(writer, []):
+        for name in self.listing().reads:
+            if name.writer != writer:
+                continue
             try:
                 reading = _Reading.model_validate_json(self._bytes(name))
             except (OSError, ValueError, SamsError):
