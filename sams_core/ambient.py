@@ -211,6 +211,13 @@ def _keep_only_this_thread() -> None:
 os.register_at_fork(after_in_child=_keep_only_this_thread)
 
 
+def entered_here() -> list[Activation]:
+    """Return the blocks that this thread and task are in, whatever context this code was given."""
+    here = _here()
+    with _lock:
+        return [each for each in _live if each.alive and each._entered == here]
+
+
 def current_session() -> AgentSession | None:
     """Return the session at work here, or None."""
     activation = current_activation()

@@ -12,7 +12,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import StructuredTool, Tool
 
-from sams_core.ambient import Activation, current_activation
+from sams_core.ambient import Activation, current_activation, entered_here
 from sams_core.errors import SamsError
 from sams_core.govern import (
     Bound,
@@ -121,6 +121,11 @@ def blocks(began_in: Governing | None = None) -> list[Governing]:
             found.append(outer)
         outer = outer._outer
     return found
+
+
+def pulling() -> list[Governing]:
+    """Return the blocks that this thread and task are in, where the run's context knows of others."""
+    return [each for each in entered_here() if _ours(each)]
 
 
 class _Block(Governing):  # as the type checker sees ours

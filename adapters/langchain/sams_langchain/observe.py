@@ -29,7 +29,7 @@ from sams_core.session import AgentSession
 from sams_core.taint import check_family
 from sams_langchain import history
 from sams_langchain.content import asked, foreign
-from sams_langchain.govern import Govern, begin, blocks, mark, vouched
+from sams_langchain.govern import Govern, begin, blocks, mark, pulling, vouched
 from sams_langchain.tools import is_memory_tool
 
 T = TypeVar("T")
@@ -48,8 +48,12 @@ class Observer(BaseCallbackHandler):
         self._later = block.governed.during(block.session)  # never entered: it says whom to mark
 
     def where(self) -> list[Governing]:
-        """Return whom to mark: the blocks in which this runs, and whose run it is once its block ended."""
-        return blocks(self.block) + ([self._later] if self.block is None else [])
+        """Return whom to mark: the blocks in which this runs.
+
+        Once the run's block has ended: whose run it is, and who pulls the rest of it.
+        """
+        found = blocks(self.block)
+        return found if self.block is not None else [*found, *pulling(), self._later]
 
     def __deepcopy__(self, memo: object) -> Observer:
         return self  # a copy would mark nobody

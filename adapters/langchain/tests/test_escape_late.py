@@ -110,6 +110,18 @@ def test_a_stream_that_goes_on_after_its_block_marks_the_session_whose_run_it_is
     assert written() == {"late": True}
 
 
+@pytest.mark.parametrize("way", STREAMS)
+def test_the_rest_of_a_stream_marks_whoever_pulls_it_too(way: str, open_session: Any) -> None:
+    began, reads_on, beside = (open_session(name) for name in ("s1", "s2", "s3"))
+    with govern()(began):
+        stream = STREAMS[way]()
+        next(stream)
+    with govern()(reads_on):
+        assert len(list(stream)) > 0
+    with govern()(beside):
+        assert (began.tainted, reads_on.tainted, beside.tainted) == (True, True, False)
+
+
 @pytest.mark.parametrize("way", ASTREAMS)
 def test_an_async_stream_that_goes_on_after_its_block_marks_too(
     way: str, session: AgentSession, written: Any

@@ -60,7 +60,7 @@ class Curated:
         From memory while the file hasn't changed: every turn of an agent asks.
         """
         try:
-            now = state(self._file)
+            now = state(self._file, follow=True)
         except OSError:
             now = None
         if self._meta is not None and self._meta[0] == now:

@@ -37,13 +37,13 @@ def place(path: str) -> Place | None:
         return None
 
 
-def state(path: Path) -> State | None:
-    """Return what tells what lies at a path, or where its link leads, from what lay there before.
+def state(path: Path, *, follow: bool) -> State | None:
+    """Return what tells what lies at a path, or where a link there leads, from what lay there before.
 
     None if there is nothing. Raises `OSError`.
     """
     try:
-        found = os.stat(path)
+        found = os.stat(path, follow_symlinks=follow)
     except (FileNotFoundError, NotADirectoryError):
         return None
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size

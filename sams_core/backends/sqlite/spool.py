@@ -258,7 +258,7 @@ class Spool:
         Raises `WouldBlock` for an impatient caller if a large folder has to be listed.
         """
         try:
-            now = state(self.folder)
+            now = state(self.folder, follow=False)
         except OSError as error:
             raise failed("looking at the queue", error) from None
         if now is None:
