@@ -7,7 +7,7 @@ bring outsiders' text to the model without any call that LlamaIndex would know o
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -18,7 +18,9 @@ from llama_index.core.base.llms.types import (
     ThinkingBlock,
     ToolCallBlock,
 )
+from llama_index.core.prompts import BasePromptTemplate
 from llama_index.core.tools.types import BaseTool
+from pydantic import BaseModel
 
 from sams_llamaindex import turn
 from sams_llamaindex.govern import here
@@ -31,16 +33,18 @@ _TOOL_ROLES = frozenset(("tool", "function"))
 
 # What a request may be given beside its messages: how to answer, not what to look at.
 _SETTINGS = frozenset(
-    """allow_parallel_tool_calls automatic_function_calling best_of candidate_count echo formatted
-    frequency_penalty function_call functions json_mode keep_alive logit_bias logprobs max_completion_tokens
-    max_new_tokens max_output_tokens max_retries max_tokens metadata min_p model n num_ctx
-    num_predict parallel_tool_calls presence_penalty prompt_cache_key random_seed reasoning
+    """allow_parallel_tool_calls automatic_function_calling best_of candidate_count echo extra_headers
+    format formatted frequency_penalty function_call functions json_mode keep_alive logit_bias logprobs
+    max_completion_tokens max_new_tokens max_output_tokens max_retries max_tokens metadata min_p model n
+    num_ctx num_predict parallel_tool_calls presence_penalty prompt_cache_key random_seed reasoning
     reasoning_effort repeat_penalty response_format response_mime_type response_modalities
     response_schema safe_prompt safety_identifier safety_settings seed service_tier stop
     stop_sequences store stream
     stream_options strict temperature text thinking thinking_config timeout tool_choice tool_config
     tool_required tools top_k top_logprobs top_p truncation user verbosity""".split()
 )
+# Settings inside of a setting.
+_NESTED = frozenset(("chat_template_kwargs", "extra_body", "generation_config", "options"))
 _HOSTED = ("built_in_tools", "built_in_tool", "mcp_servers", "tools", "cached_content")
 _GIVEN = (
     *("additional_kwargs", "model_kwargs", "generation_config", "_generation_config"),
@@ -53,8 +57,8 @@ _SEARCHING = re.compile(
 
 # What a message or an answer may carry beside its blocks.
 _CARRIED = frozenset(
-    """completion_tokens finish_reason function_call id logprobs model name prompt_tokens reasoning
-    reasoning_content refusal role session_id status stop_reason stop_sequence thinking
+    """cache_control completion_tokens finish_reason function_call id logprobs model name prompt_tokens
+    reasoning reasoning_content refusal role session_id status stop_reason stop_sequence thinking
     thinking_delta thinking_signature thought_signature thought_signatures tool_call_id tool_calls
     tool_use_id total_tokens type usage""".split()
 )
@@ -92,8 +96,12 @@ def request(llm: Any, given: Mapping[Any, Any], options: Mapping[str, Any]) -> I
     # By what they are: an integration may give its parameters any names.
     asked = [*given.values(), *(options[name] for name in _ASKED if name in options)]
     for value in asked:
-        yield from _messages([value] if isinstance(value, ChatMessage) else value)
-    if any(map(_is_asked, asked)):
+        yield from messages([value] if isinstance(value, ChatMessage) else value)
+    prompt = given.get("prompt")
+    if isinstance(prompt, BasePromptTemplate):  # an integration may ask with it directly
+        yield from messages(getattr(prompt, "message_templates", None))
+        yield from _settings(_as_dict(given.get("llm_kwargs")))
+    elif any(map(_is_asked, asked)):  # else the options are what fills the template
         about = {name for name in _ASKED if _is_asked(options.get(name))}
         yield from _settings({k: v for k, v in options.items() if k not in about})
     if given.get("tools"):
@@ -125,7 +133,9 @@ def _settings(given: Mapping[str, Any]) -> Iterator[Reason]:
     for key, value in given.items():
         if not value or isinstance(value, bool | int | float):
             continue
-        if key not in _SETTINGS:
+        if key in _NESTED:
+            yield from _settings(_as_dict(value))
+        elif key not in _SETTINGS:
             yield "content", f"the request is given {key}"
         elif key == "model" and _SEARCHING.search(str(value)):
             yield "content", "the model searches by itself"
@@ -173,10 +183,18 @@ def _are_messages(value: Any) -> bool:
     )
 
 
-def _messages(messages: Any) -> Iterator[Reason]:
+def others(asked: Iterable[ChatMessage]) -> Iterator[Reason]:
+    """Yield the reason for a mark that messages are which a marked session's model has seen."""
+    families = [block.session.family for block in here()]
+    if any(anothers(family, each.content or "") for each in asked for family in families):
+        yield "history", "what a marked session said or was told"
+
+
+def messages(asked: Any) -> Iterator[Reason]:
+    """Yield the reasons for marks that a conversation gives, whatever else a model is asked with."""
     calls: dict[str, list[str | None]] = {}
     families = [block.session.family for block in here()]
-    for message in messages if _are_messages(messages) else ():
+    for message in asked if _are_messages(asked) else ():
         if not isinstance(message, ChatMessage):
             yield "content", "a message of an unknown type"
             continue
@@ -192,9 +210,7 @@ def _messages(messages: Any) -> Iterator[Reason]:
             )
             if not known:
                 yield "history", "a tool's result that no tool of this session returned"
-        text = message.content or ""
-        if any(anothers(family, text) for family in families):
-            yield "history", "what a marked session said or was told"
+        yield from others([message])
         for reason in _carried(message, known):
             yield "content", reason
 
@@ -212,15 +228,24 @@ def _beside(more: Mapping[str, Any] | None) -> Iterator[str]:
             yield f"a message that carries {key}"
 
 
-def answer(response: Any, whole: bool) -> Iterator[str]:
-    """Yield the reasons for marks that a model's answer gives; its raw form when it is whole."""
+def answer(response: Any) -> Iterator[str]:
+    """Yield the reasons for marks that a model's answer gives, or a piece of one."""
     message = getattr(response, "message", None)
     if isinstance(message, ChatMessage):
         yield from _carried(message)
     if hasattr(response, "additional_kwargs"):
         yield from _beside(response.additional_kwargs)
-    if whole and (told := _telling(getattr(response, "raw", None))):
+    raw = getattr(response, "raw", None)
+    if not _only_says(raw, response) and (told := _telling(raw)):
         yield f"an answer with {told}"
+
+
+def _only_says(raw: Any, response: Any) -> bool:
+    """Tell whether the raw form is the very text as an object, as a structured model gives it."""
+    text = words(response) if isinstance(raw, BaseModel) else ""
+    with suppress(Exception):  # what can't be written down is looked through
+        return text.startswith("{") and raw.model_dump_json() == text
+    return False
 
 
 def _telling(raw: Any) -> str | None:

@@ -15,7 +15,7 @@ from typing import Any
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.llms.base import BaseLLM
-from llama_index.core.base.llms.types import ChatResponse, CompletionResponse
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.image_retriever import BaseImageRetriever
 from llama_index.core.instrumentation.events.llm import (
@@ -24,8 +24,10 @@ from llama_index.core.instrumentation.events.llm import (
     LLMCompletionEndEvent,
     LLMCompletionInProgressEvent,
 )
+from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.multi_modal_llms.base import MultiModalLLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.tools import ToolOutput
 from llama_index.core.tools.types import BaseTool
 from llama_index.core.workflow import Workflow
@@ -61,6 +63,7 @@ def entered(id_: str, bound: Any, instance: Any, parent: str | None) -> None:
         elif isinstance(instance, BaseChatEngine):
             steps.check_memory(getattr(instance, "_memory", None))
             _check_parts(instance)
+            _check_conversation(instance, bound)
         elif isinstance(instance, Workflow):
             steps.run_entered(id_, instance)
         elif instance is None:
@@ -77,15 +80,31 @@ def _check_parts(engine: Any) -> None:
             begin("retriever", type(part).__name__, part)
 
 
+def _check_conversation(engine: Any, bound: BoundArguments) -> None:
+    """Mark for what a chat engine is asked with; its model may see that inside of a prompt alone."""
+    message = bound.arguments.get("message")
+    given = [*(bound.arguments.get("chat_history") or ())]
+    if isinstance(message, str):
+        given.append(ChatMessage(role="user", content=message))
+    memory = getattr(engine, "_memory", None)
+    if type(memory) is ChatMemoryBuffer and type(memory.chat_store) is SimpleChatStore:
+        given += memory.get_all()  # others may have to wait for theirs
+    for kind, reason in model.messages(given):
+        mark(kind, reason)
+
+
 def left(id_: str, instance: Any, result: Any, error: BaseException | None) -> None:
     """Look at the end of a span: what a tool returned is no stranger in the conversation."""
     try:
         if isinstance(instance, BaseTool):
-            clean = turn.clean(instance)
             if isinstance(result, ToolOutput):
-                results.know_text(results.text_of(result.blocks), clean=clean)
+                text = results.text_of(result.blocks)
+                results.know_text(text, clean=turn.clean(instance, text))
             elif error is not None:
-                results.know_text(str(error), "Encountered error: " + str(error), clean=clean)
+                text = str(error)
+                results.know_text(
+                    text, "Encountered error: " + text, clean=turn.clean(instance, text)
+                )
         elif isinstance(instance, BaseLLM | MultiModalLLM):
             turn.done(id_)
             _answer(result)
@@ -137,7 +156,7 @@ def _taken_apart(bound: BoundArguments) -> tuple[Mapping[object, Any], Mapping[s
 def _answer(response: Any, whole: bool = True) -> None:
     if not isinstance(response, ChatResponse | CompletionResponse) or not here():
         return
-    for reason in model.answer(response, whole):
+    for reason in model.answer(response):
         mark("content", reason)
     turn.judge(model.called(response))
     if whole:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 import weakref
 from collections.abc import Coroutine, Hashable, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -23,8 +24,8 @@ from llama_index.core.agent.workflow import (
     ToolCall,
 )
 from llama_index.core.agent.workflow.base_agent import BaseWorkflowAgent
-from llama_index.core.agent.workflow.workflow_events import AgentSetup, ToolCallResult
-from llama_index.core.base.llms.types import ChatResponse
+from llama_index.core.agent.workflow.workflow_events import AgentInput, AgentSetup, ToolCallResult
+from llama_index.core.base.llms.types import ChatResponse, MessageRole
 from llama_index.core.memory import (
     ChatMemoryBuffer,
     ChatSummaryMemoryBuffer,
@@ -37,7 +38,7 @@ from workflows.events import Event, StartEvent, StopEvent
 from workflows.runtime.types.results import StepWorkerStateContextVar
 
 from sams_core import PermissionDenied
-from sams_core.govern import at_work, refuse_shadow
+from sams_core.govern import Governing, at_work, refuse_shadow
 from sams_llamaindex import model, results, turn
 from sams_llamaindex.govern import Block, GovernedLlamaIndex, begin, mark
 from sams_llamaindex.slots import SamsMemoryBlock
@@ -60,6 +61,7 @@ class Run:
     steps: set[str] = field(default_factory=set)
     over: bool = False
     found: dict[str, object] = field(default_factory=dict)
+    asked: str | None = None  # the turn's last message, before a state is written into it
 
 
 @dataclass
@@ -71,6 +73,7 @@ class Step:
     event: Event
     run: Run | None
     began: str
+    store: Any
     tool_id: str = ""
     calls: dict[str, int] = field(default_factory=dict)
 
@@ -112,6 +115,8 @@ def left(id_: str, result: object) -> None:
     step = running.get()
     if step is not None and step.id == id_:
         _ended(step.run, id_, isinstance(result, StopEvent))
+        if isinstance(result, StopEvent):
+            _left_in(step.store)
 
 
 def _ended(run: Run | None, step: str | None, well: bool) -> None:
@@ -139,7 +144,7 @@ def entered(id_: str, bound: Any) -> None:
     run = _run.get()
     if run is not None:
         run.steps.add(id_)
-    running.set(Step(id_, worker, event, run, began, tool_id))
+    running.set(Step(id_, worker, event, run, began, context.store, tool_id))
     if not at_work(GovernedLlamaIndex):
         return
     if isinstance(event, ToolCallResult):
@@ -147,7 +152,12 @@ def entered(id_: str, bound: Any) -> None:
     agents = _agents()
     finders = [agent.tool_retriever for agent in agents.values() if agent.tool_retriever]
     _finders.set((id_, finders))
-    if isinstance(event, AgentSetup):
+    if isinstance(event, AgentInput) and event.input:
+        for kind, reason in model.others(event.input):
+            mark(kind, reason)
+        if run is not None:
+            run.asked = event.input[-1].content
+    elif isinstance(event, AgentSetup):
         _turn(event, agents, context)
     elif isinstance(event, AgentOutput):
         turn.offer(_offer(agents.get(event.current_agent_name), agents))
@@ -182,24 +192,24 @@ def found(instance: object, nodes: list[Any]) -> None:
 def _began(context: Context, begins: bool) -> str:
     """Return what names the beginning of a context; looked up once for each run of it."""
     blocks = at_work(GovernedLlamaIndex)
-    if not blocks:
-        return ""
+    if not blocks:  # one that opens in the step itself doesn't know which run this is
+        return uuid.uuid4().hex
     ours, store = results.place(blocks[0].session.family), context.store
     known = _stores.get(store)
     if known is None or known[0] != ours:
-        began = _opened(context, ours, begins)
+        began = _opened(context, ours, begins, blocks)
         known = _stores[store] = (ours, began)
     return known[1]
 
 
-def _opened(context: Context, ours: str, begins: bool) -> str:
+def _opened(context: Context, ours: str, begins: bool, blocks: list[Governing]) -> str:
     """Mark where a run goes on from a context that isn't known to be this session's own.
 
     The ledger knows what this session has read; of what other sessions put into a context it knows
     nothing. A new, empty context is made this session's. Returns what names its beginning, empty if
     nothing tells. (The app may give two runs the same id.)
     """
-    new = uuid.uuid4().hex
+    new = uuid.uuid4().hex if begins else ""
     state = _at_once(context.store.get_state())
     if isinstance(state, DictState):
         whose, _, began = str(state.get(POINTER, "")).partition(" ")
@@ -208,12 +218,30 @@ def _opened(context: Context, ours: str, begins: bool) -> str:
         if begins and not dict(state.items()):
             _at_once(context.store.set(POINTER, f"{ours} {new}"))
             return new
-        if whose:  # after two sessions it is neither's
-            _at_once(context.store.set(POINTER, "-"))
-    elif begins and _untouched(state):  # a class of the app's own takes no other key
-        return new
-    mark("history", ELSEWHERE)
-    return ""
+        mark("history", ELSEWHERE)
+        new = began or new
+        if new:  # after two sessions it is neither's
+            _at_once(context.store.set(POINTER, f"- {new}"))
+    elif not (begins and (_untouched(state) or _as_left(state, blocks))):
+        mark("history", ELSEWHERE)  # a class of the app's own takes no pointer
+    return new
+
+
+def _left_in(store: Any) -> None:
+    """Know a state of the app's own class as a run leaves it, since there is no place for a pointer."""
+    state = _at_once(store.get_state()) if at_work(GovernedLlamaIndex) else None
+    if state is not None and not isinstance(state, DictState):
+        results.know_text(_written(state), clean=True)
+
+
+def _as_left(state: Any, blocks: list[Governing]) -> bool:
+    return not any(results.foreign(block.session.family, _written(state)) for block in blocks)
+
+
+def _written(state: Any) -> str:
+    with suppress(Exception):  # what can't be written down is as if it had been changed
+        return f"state {state.model_dump_json()}"
+    return f"state {uuid.uuid4().hex}"
 
 
 def _untouched(state: Any) -> bool:
@@ -260,6 +288,7 @@ def _turn(event: AgentSetup, agents: dict[str, Any], context: Context) -> None:
     agent = agents.get(event.current_agent_name)
     offer = _offer(agent, agents)
     turn.offer(offer)
+    _formatted(event)
     # A model's own class may ask its provider without any of the methods that have spans.
     asked = {"messages": event.input}
     for kind, reason in () if agent is None else model.request(agent.llm, asked, {}):
@@ -268,10 +297,19 @@ def _turn(event: AgentSetup, agents: dict[str, Any], context: Context) -> None:
     check_memory(_at_once(context.store.get("memory", default=None)))
 
 
+def _formatted(event: AgentSetup) -> None:
+    """Know the question that the state was written into: LlamaIndex changes the app's own message."""
+    run = _run.get()
+    if run is not None and run.asked is not None:
+        last = event.input[-1]
+        if last.role == MessageRole.USER and last.content != run.asked:
+            results.know_text(last.content or "")
+
+
 def _answered(event: AgentOutput) -> None:
     """Judge an agent's answer again: a model's own class may have streamed it without a word."""
     response = ChatResponse(message=event.response, raw=event.raw)
-    for reason in model.answer(response, whole=True):
+    for reason in model.answer(response):
         mark("content", reason)
     turn.judge([call.tool_name for call in event.tool_calls])
     results.know_text(model.words(response))

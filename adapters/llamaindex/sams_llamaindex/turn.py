@@ -115,13 +115,11 @@ def _clean(name: str, text: str, tools: Sequence[Any]) -> bool:
     bearers = [tool for tool in tools if name_of(tool) == name]
     if not bearers:
         return not_found(name, text) or name == "handoff"  # which no other tool can be called
-    return all(
-        clean(tool) and (type(tool) is not MemoryTool or unlabelled(text)) for tool in bearers
-    )
+    return all(clean(tool, text) for tool in bearers)
 
 
-def clean(tool: object) -> bool:
-    """Tell whether a tool's results don't mark here by themselves."""
-    if type(tool) is MemoryTool or harmless(tool):
-        return True
-    return all(covered(block.governed.trusted, tool) for block in here())
+def clean(tool: object, text: str) -> bool:
+    """Tell whether what a tool returned doesn't mark here by itself."""
+    if type(tool) is MemoryTool:
+        return unlabelled(text)
+    return harmless(tool) or all(covered(block.governed.trusted, tool) for block in here())

@@ -15,6 +15,7 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.llms.mock import MockFunctionCallingLLM
 from llama_index.core.postprocessor import LLMRerank
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.prompts import ChatPromptTemplate
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import SimpleSummarize
 from llama_index.core.retrievers import BaseRetriever
@@ -74,6 +75,38 @@ async def test_a_request_is_understood_however_a_model_names_its_parameters(
     with govern()(session):
         answer = getattr(Loose(), way)(*args, **kwargs)
         _ = await answer if way == "achat" else answer
+    assert session.tainted is marks, names(session)
+
+
+@pytest.mark.parametrize("way", ["structured_predict", "astructured_predict"])
+@pytest.mark.parametrize(
+    ("asked", "settings", "marks"),
+    [
+        ([PICTURE], {}, True),
+        (TOLD, {}, True),
+        (ASK, {"tools": SEARCH}, True),
+        (ASK, {"temperature": 0.5, "tool_choice": "auto"}, False),
+    ],
+    ids=["a picture", "a result", "a search", "plain"],
+)
+async def test_a_template_is_looked_at_where_a_model_asks_with_it_directly(
+    asked: Any, settings: Any, marks: bool, way: str, session: AgentSession
+) -> None:
+    class Direct(MockLLM):
+        def structured_predict(
+            self, output_cls: Any, prompt: Any, llm_kwargs: Any = None, **prompt_args: Any
+        ) -> Any:
+            return output_cls()
+
+        async def astructured_predict(
+            self, output_cls: Any, prompt: Any, llm_kwargs: Any = None, **prompt_args: Any
+        ) -> Any:
+            return output_cls()
+
+    with govern()(session):
+        template = ChatPromptTemplate(message_templates=asked)
+        answer = getattr(Direct(), way)(Plain, template, settings, topic="q")
+        _ = await answer if way.startswith("a") else answer
     assert session.tainted is marks, names(session)
 
 
@@ -346,3 +379,45 @@ async def test_a_typed_state_is_new_though_its_ids_are(
                     setattr(state, key, value)
         await flow().run(ctx=context)
     assert session.tainted is marks, names(session)
+
+
+class Count(BaseModel):
+    """A state that a run changes."""
+
+    runs: int = 0
+    note: str = ""
+
+
+class Counts(Workflow):
+    """Changes its typed state in each run."""
+
+    @step
+    async def keep(self, ctx: Context[Count], ev: StartEvent) -> StopEvent:
+        async with ctx.store.edit_state() as state:
+            state.runs += 1
+            state.note = ev.get("note", default=state.note)
+            note = state.note
+        return StopEvent(result=note)
+
+
+@pytest.mark.parametrize("saved", [True, False])
+@pytest.mark.parametrize("between", [None, "another session", "nobody"])
+async def test_a_typed_state_goes_on_clean_as_its_own_session_left_it(
+    between: str | None, saved: bool, session: AgentSession, open_session: Any
+) -> None:
+    flow: Any = Counts()
+    context: Any = Context(flow)
+    with govern()(session):
+        for _ in range(3):
+            await flow.run(ctx=context)
+            if saved:
+                context = Context.from_dict(flow, context.to_dict())
+    assert not session.tainted, names(session)
+    if between == "another session":
+        with govern()(open_session("s2")):
+            await flow.run(ctx=context, note=EVIL)
+    elif between == "nobody":
+        await flow.run(ctx=context, note=EVIL)
+    with govern()(session):
+        assert await flow.run(ctx=context) == (EVIL if between else "")
+    assert session.tainted is bool(between), names(session)

@@ -1,6 +1,6 @@
 """Conversations that go from hand to hand, and from process to process."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: LlamaIndex gives a context to a parameter by its annotation.
 
 import asyncio
 import collections
@@ -16,12 +16,22 @@ import pytest
 from llama_index.core.agent.react.formatter import ReActChatFormatter
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
-from llama_index.core.chat_engine import SimpleChatEngine
+from llama_index.core.chat_engine import (
+    CondensePlusContextChatEngine,
+    CondenseQuestionChatEngine,
+    ContextChatEngine,
+    SimpleChatEngine,
+)
+from llama_index.core.llms import MockLLM
 from llama_index.core.memory import ChatMemoryBuffer, Memory
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.tools import FunctionTool
+from llama_index.core.workflow import Context
 
-from sams_core import AgentSession
+from sams_core import AgentSession, Owner
 from sams_llamaindex import govern, memory_tools, results
 
 pytestmark = pytest.mark.anyio
@@ -137,6 +147,143 @@ async def test_a_chat_engine_with_another_sessions_conversation_marks(
     with govern()(session):
         SimpleChatEngine.from_defaults(llm=scripted("well")).chat("on", chat_history=history)
     assert "history" in names(session)
+
+
+class Ours(BaseRetriever):
+    """A retriever of what insiders wrote."""
+
+    def _retrieve(self, query_bundle: Any) -> list[NodeWithScore]:
+        return [NodeWithScore(node=TextNode(text="ours"))]
+
+
+def condenses(ours: Ours) -> Any:
+    engine = RetrieverQueryEngine.from_args(ours, llm=MockLLM())
+    return CondenseQuestionChatEngine.from_defaults(query_engine=engine, llm=MockLLM())
+
+
+ENGINES: dict[str, Callable[[Ours], Any]] = {
+    "condenses": condenses,
+    "context": lambda ours: ContextChatEngine.from_defaults(retriever=ours, llm=MockLLM()),
+    "condenses, with context": lambda ours: CondensePlusContextChatEngine.from_defaults(
+        retriever=ours, llm=MockLLM()
+    ),
+}
+
+
+@pytest.mark.parametrize("way", ["history", "a result", "question", "its own words"])
+@pytest.mark.parametrize("call", ["chat", "achat"])
+@pytest.mark.parametrize("kind", ENGINES)
+async def test_a_chat_engine_marks_though_its_model_sees_a_conversation_in_a_prompt(
+    kind: str, call: str, way: str, session: AgentSession, open_session: Any, scripted: Model
+) -> None:
+    other, seen, ours = open_session("s2"), EVIL + uuid.uuid4().hex, Ours()
+    other.mark_tainted("read a page")
+    with govern()(session if way == "its own words" else other):
+        await scripted(seen).achat(ASK)
+    said = ChatMessage(role="tool" if way == "a result" else "assistant", content=seen)
+    question = seen if way == "question" else "on"
+    history = [] if way == "question" else [*ASK, said]
+    with govern(trusted=[ours])(session):
+        answer = getattr(ENGINES[kind](ours), call)(question, chat_history=history)
+        _ = await answer if call == "achat" else answer
+    assert session.tainted is (way != "its own words"), names(session)
+
+
+async def test_words_are_known_though_a_state_is_written_around_them(
+    session: AgentSession, open_session: Any, scripted: Model
+) -> None:
+    other, seen = open_session(f"other-{uuid.uuid4()}"), EVIL + uuid.uuid4().hex
+    other.mark_tainted("read a page")
+    with govern()(other):
+        out = str(await FunctionAgent(tools=[], llm=scripted(seen)).run(user_msg="go"))
+    stateful = FunctionAgent(tools=[], llm=scripted("well"), initial_state={"lang": "en"})
+    with govern()(session):
+        await stateful.run(user_msg=out)
+    assert "history" in names(session)
+
+
+@pytest.mark.parametrize("initial", [None, {"note": "none"}])
+async def test_a_foreign_result_marks_though_a_state_is_written_into_it(
+    initial: Any, session: AgentSession, scripted: Model
+) -> None:
+    told = [ChatMessage(role="user", content="q"), ChatMessage(role="tool", content=EVIL)]
+    agent = FunctionAgent(tools=[], llm=scripted("well"), initial_state=initial)
+    with govern()(session):
+        await agent.run(chat_history=told)
+    assert "history" in names(session)
+
+
+@pytest.mark.parametrize("initial", [None, {"note": "none"}])
+@pytest.mark.parametrize("way", ["user_msg", "chat_history"])
+async def test_an_apps_message_with_another_sessions_state_in_it_marks(
+    way: str, initial: Any, session: AgentSession, open_session: Any, scripted: Model
+) -> None:
+    """LlamaIndex writes the state into the very message that the app asks all its sessions with."""
+    other, note = open_session("s2"), EVIL + uuid.uuid4().hex
+
+    async def keep(ctx: Context, url: str) -> str:
+        async with ctx.store.edit_state() as state:
+            state["state"] = {"note": note}
+        return "kept"
+
+    def agent(*turns: Any, seen: Any = None) -> FunctionAgent:
+        tool = FunctionTool.from_defaults(keep, description="Keep.")
+        llm = scripted(*turns, seen=seen)
+        return FunctionAgent(tools=[tool], llm=llm, initial_state=initial)
+
+    ask, seen = ChatMessage(role="user", content="Write today's report."), list[Any]()
+    given = {way: ask if way == "user_msg" else [ask]}
+    first = agent([use("keep")], "kept", "done")
+    context: Any = Context(first)
+    with govern()(other):
+        await first.run(user_msg="go", ctx=context)
+        await first.run(ctx=context, **given)
+    with govern()(session):
+        await agent("done", seen=seen).run(**given)
+    assert note in str(seen)
+    assert "history" in names(session)
+
+
+async def test_the_same_state_and_question_in_two_sessions_mark_nobody(
+    session: AgentSession, open_session: Any, scripted: Model
+) -> None:
+    other = open_session("s2")
+    other.mark_tainted("read a page")
+    for each in (other, session, session):
+        agent = FunctionAgent(
+            tools=[], llm=scripted("done", "done"), initial_state={"team": "those who do accounts"}
+        )
+        context: Any = Context(agent)
+        with govern()(each):
+            for _ in range(2):
+                await agent.run(user_msg="Write today's report.", ctx=context)
+    assert not session.tainted, names(session)
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+async def test_what_a_memory_tool_showed_a_marked_session_marks_if_it_is_labelled(
+    labelled: bool, session: AgentSession, open_session: Any, scripted: Model, backend: Any
+) -> None:
+    writer, other, owner = open_session("w"), open_session("s2"), Owner(backend, "o")
+    if labelled:
+        writer.mark_tainted("read a page")
+        writer.memory_write("assigned", "invoices", EVIL, "d")
+        (change,) = owner.changes("project:p")
+        owner.accept("project:p", change.id, change.digest)
+    else:
+        owner.write("project:p", "invoices", EVIL, "d")
+    other.mark_tainted("read a page")
+    asked = {"scope": "assigned", "path": "invoices"}
+    call = f"Thought: I look.\nAction: memory_read\nAction Input: {json.dumps(asked)}"
+    reader = ReActAgent(tools=memory_tools(), llm=scripted(call, ANSWERS.format("well")))
+    memory, seen = Memory.from_defaults(), list[Any]()
+    with govern()(other):
+        await reader.run(user_msg="go", memory=memory)
+    with govern()(session):
+        again = ReActAgent(tools=[], llm=scripted(ANSWERS.format("well"), seen=seen))
+        await again.run(user_msg="on", chat_history=await memory.aget_all())
+    assert EVIL in str(seen)
+    assert session.tainted is labelled, names(session)
 
 
 async def test_what_a_trusted_tool_told_a_marked_session_marks_nobody(

@@ -3,6 +3,7 @@
 # No `from __future__ import annotations`: LlamaIndex gives a context to a parameter by its annotation.
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable
 from typing import Any
@@ -177,6 +178,62 @@ async def test_a_second_run_is_a_second_write(
         with trusted()(session):
             await answered(make().run(**given))
     assert writes(backend) == 2
+
+
+class Preset(BaseModel):
+    """A state that the app fills before each run."""
+
+    note: str = ""
+
+
+class KeepsPreset(Workflow):
+    """Writes in a step, with a state that the app has filled."""
+
+    @step
+    async def keep(self, ctx: Context, ev: StartEvent) -> StopEvent:
+        return StopEvent(result=(await TOOL.acall(**WRITE)).content)
+
+
+class KeepsTypedPreset(Workflow):
+    """The same with a state of the app's own class."""
+
+    @step
+    async def keep(self, ctx: Context[Preset], ev: StartEvent) -> StopEvent:
+        return StopEvent(result=(await TOOL.acall(**WRITE)).content)
+
+
+class KeepsInABlock(Workflow):
+    """Opens the block in the step itself."""
+
+    @step
+    async def keep(self, ctx: Context, ev: StartEvent) -> StopEvent:
+        with trusted()(ev.get("session")):
+            return StopEvent(result=(await TOOL.acall(**WRITE)).content)
+
+
+@pytest.mark.parametrize("kind", [KeepsPreset, KeepsTypedPreset, KeepsInABlock])
+async def test_a_second_run_in_a_new_context_is_a_second_write(
+    kind: Any, session: AgentSession, open_session: Any, backend: Any
+) -> None:
+    answers = []
+    inside = kind is KeepsInABlock
+    for _ in range(2):
+        workflow = kind()
+        context: Any = Context(workflow)
+        if not inside:
+            await context.store.set("note", "from elsewhere")
+        given = {"session": session} if inside else {}
+        # Where the step opens the block itself, another one is open beside it.
+        with contextlib.ExitStack() as outer:
+            if inside:
+                outside = await asyncio.to_thread(trusted(), open_session("s2"))
+                await asyncio.to_thread(outer.enter_context, outside)
+            else:
+                outer.enter_context(trusted()(session))
+            answers.append(json.loads(await workflow.run(ctx=context, **given)))
+        (change,) = Owner(backend, "o").changes("project:p")
+        Owner(backend, "o").reject("project:p", change.id, "no")
+    assert [answer["state"] for answer in answers] == ["open", "open"]
 
 
 async def test_a_function_with_a_span_of_its_own_is_no_step(
