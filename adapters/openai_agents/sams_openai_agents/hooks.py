@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
 
 from agents import Agent, AgentHooks, ModelResponse, RunContextWrapper, RunHooks
 from agents.run_context import AgentHookContext
@@ -12,6 +13,8 @@ from sams_openai_agents.inventory import reachable
 from sams_openai_agents.observe import Watch, watch_of
 
 Wrapper = RunContextWrapper[Any]
+_watched: WeakSet[Wrapper] = WeakSet()  # runs whose run hooks are ours
+_sent: WeakKeyDictionary[Wrapper, list[Any]] = WeakKeyDictionary()
 
 
 def attach(agent: Agent[Any]) -> None:
@@ -45,6 +48,7 @@ class WatchingRunHooks(RunHooks[Any]):
         self, context: Wrapper, agent: Agent[Any], system_prompt: str | None, input_items: list[Any]
     ) -> None:
         """Look at what is sent, last: a hook may change the list that goes to the model."""
+        _watched.add(context)
         await self.watch.begin(context, agent)
         await self.inner.on_llm_start(context, agent, system_prompt, input_items)
         observe.request(context, agent, input_items, self.watch)
@@ -91,6 +95,9 @@ class WatchingAgentHooks(AgentHooks[Any]):
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self.inner, name, value)
 
+    def __reduce__(self) -> Any:  # by default what is looked at, which would be the hooks' inside
+        return WatchingAgentHooks, (self.inner,)
+
     async def on_start(self, context: AgentHookContext[Any], agent: Any) -> None:
         """Pass on."""
         await self.inner.on_start(context, agent)
@@ -108,12 +115,17 @@ class WatchingAgentHooks(AgentHooks[Any]):
     ) -> None:
         """Look at what is sent, last: a hook may change the list that goes to the model."""
         await self.inner.on_llm_start(context, agent, system_prompt, input_items)
+        _sent[context] = input_items
         observe.request(context, agent, input_items, watch_of(context))
 
     async def on_llm_end(
         self, context: Wrapper, agent: Agent[Any], response: ModelResponse
     ) -> None:
         """Look at the answer, before any of its calls runs."""
+        sent = _sent.pop(context, None)
+        if sent is not None and context not in _watched:
+            # The run's own hooks ran beside ours, and may have changed the list since.
+            observe.request(context, agent, sent, watch_of(context))
         observe.answer(context, agent, response, watch_of(context))
         await self.inner.on_llm_end(context, agent, response)
 

@@ -109,36 +109,58 @@ def _bodies(tool: FunctionTool | CustomTool) -> list[object]:
 
 
 def judge_names(
-    agents: Iterable[Agent[Any]], trusted: Trusted, past: Served | None = None
+    agents: Iterable[Agent[Any]],
+    trusted: Trusted,
+    past: Served | None = None,
+    *,
+    elsewhere: bool = False,
 ) -> Judge:
     """Return a judge of names: clean is one whose every bearer among `agents` is trusted.
 
     Of two tools with one name the framework runs the last, so all of them must be. In the `past`
     an agent that can't be found from here may have called one that is trusted, or that a trusted
-    server has; what else was called may be gone from the agent.
+    server has; what else was called may be gone from the agent. What an agent that is a tool answered
+    `elsewhere` may hold whatever that agent could read: nobody here saw its run.
     """
     among = list(agents)
 
+    @functools.cache
     def judge(name: str) -> Finding | None:
         bearers = [t for agent in among for t in agent.tools if _name(t) == name]
         for tool in bearers:
-            found = None if is_memory_tool(tool) else judge_tool(tool, trusted)
+            found = _called(tool, trusted)
             if found is not None:
                 return found
-        if bearers or any(name in _handoff_names(agent) for agent in among):
+            if elsewhere and _could_read(_helper(tool), trusted):
+                return Finding("tool", f"{name}: what its agent read is in no history")
+        handoffs = [each for agent in among for each in agent.handoffs if _tool_of(each) == name]
+        if any(_tells(each) and not trusted.covers(each) for each in handoffs):
+            return Finding("tool", undeclared(name))
+        if bearers or handoffs:
             return None
         if past is None:
             servers = [server for agent in among for server in agent.mcp_servers]
             clean = bool(servers) and all(trusted.covers(server) for server in servers)
         else:
             clean = trusted.named(name) or any(
-                trusted.covers(server)
-                and any(name in (each, f"mcp_{server.name}__{each}") for each in names)
-                for server, names in past
+                trusted.covers(server) and name in names for server, names in past
             )
         return None if clean else Finding("tool", undeclared(name))
 
     return judge
+
+
+def _called(tool: object, trusted: Trusted) -> Finding | None:
+    return None if is_memory_tool(tool) else judge_tool(tool, trusted)
+
+
+def _could_read(helper: object, trusted: Trusted) -> bool:
+    """Tell whether an agent that is a tool, or one that it reaches, has anything undeclared."""
+    return isinstance(helper, Agent) and any(
+        any(_called(tool, trusted) for tool in each.tools)
+        or any(offered(each, trusted, [each.model_settings]))
+        for each in reachable(helper)
+    )
 
 
 async def served(
@@ -150,9 +172,11 @@ async def served(
     for agent in agents:
         for server in agent.mcp_servers:
             if any(each.covers(server) for each in whose):
-                tools = server.cached_tools
-                if tools is None:
-                    with contextlib.suppress(Exception):  # not connected, perhaps; then it marks
+                tools: Any = server.cached_tools
+                with contextlib.suppress(Exception):  # not connected, perhaps; then it marks
+                    if agent.mcp_config.get("include_server_in_tool_names"):
+                        tools = await agent.clone(mcp_servers=[server]).get_mcp_tools(wrapper)
+                    elif tools is None:
                         tools = await server.list_tools(wrapper, agent)
                 found.append((server, [tool.name for tool in tools or ()]))
     return found
@@ -178,8 +202,8 @@ def refuse(agent: Agent[Any], trusted: Trusted) -> None:
     trusted.refuse_whole(agent.tools)
     for tool in agent.tools:
         refuse_shadow(_name(tool), is_memory_tool(tool))
-    for name in _handoff_names(agent):
-        refuse_shadow(name, False)
+    for handoff in agent.handoffs:
+        refuse_shadow(_tool_of(handoff), False)
 
 
 def refuse_unlisted_memory(agent: Agent[Any], name: str) -> None:
@@ -245,11 +269,17 @@ def _lists_by_itself(agent: Agent[Any]) -> bool:
     return False
 
 
-def _handoff_names(agent: Agent[Any]) -> list[str]:
-    return [
-        each.tool_name if isinstance(each, Handoff) else Handoff.default_tool_name(each)
-        for each in agent.handoffs
-    ]
+def _tool_of(handoff: Agent[Any] | Handoff[Any, Any]) -> str:
+    if isinstance(handoff, Handoff):
+        return handoff.tool_name
+    return Handoff.default_tool_name(handoff)
+
+
+def _tells(handoff: Agent[Any] | Handoff[Any, Any]) -> bool:
+    """Tell whether a hand-off answers its call with words of its own."""
+    return isinstance(handoff, Handoff) and (
+        getattr(handoff.get_transfer_message, "__func__", None) is not Handoff.get_transfer_message
+    )
 
 
 def _name(tool: object) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any, ClassVar
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from agents import Agent, FunctionTool, ModelResponse, RunContextWrapper
 from agents.tool_context import ToolContext
@@ -14,6 +16,7 @@ from sams_core import AgentSession
 from sams_core.ambient import current_activation
 from sams_core.errors import NoSession, SamsError
 from sams_core.govern import Governed, Governing, at_work, refuse_shadow
+from sams_core.taint import Family
 from sams_openai_agents import inventory
 from sams_openai_agents.inventory import Served
 from sams_openai_agents.restored import (
@@ -54,10 +57,14 @@ class Watch:
         self.governed = governed
         self.restored = Restored(given)
         self.block = current_activation() if governed.needs_block else None
+        asking = _asking.get()
+        if asking is not None and asking.here():
+            _asking.set(None)  # of a run that failed: this one is its successor, not inside it
         self.begun = False
+        self.judged: WeakSet[Family] = WeakSet()  # whose session may join late: who logs in, say
+        self.ended = 0  # runs; the configuration of a helper serves many, and hears of no end
         self.agent: Agent[Any] | None = None  # whose turn it is; never one that is a tool
         self.served: Served = []
-        self.asking: list[Governing] = []  # blocks that nobody entered, until the run has ended
         self.sent: str | None = None  # the context block that lies at the provider
 
     def session(self, context: object) -> AgentSession:
@@ -69,41 +76,83 @@ class Watch:
             raise NoSession("the block in which run_kwargs() was called has ended")
         return self.governed.session(context)
 
-    async def begin(self, wrapper: RunContextWrapper[Any], agent: Agent[Any]) -> None:
-        """Judge once what the run goes on with, and refuse an agent that must not run."""
-        if self.begun:
-            return
-        inventory.refuse(agent, self.governed.trusted)
-        blocks = blocks_of(self, wrapper.context)
-        if blocks:
+    async def begin(
+        self,
+        wrapper: RunContextWrapper[Any],
+        agent: Agent[Any],
+        blocks: list[Governing] | None = None,
+    ) -> None:
+        """Judge once what the run goes on with, and refuse an agent that must not run.
+
+        A request says whose `blocks` it is made for; whoever is new there is told as well.
+        """
+        if blocks is None:
+            if self.begun:
+                return
+            blocks = blocks_of(self, wrapper.context)
+        if not self.begun:
+            inventory.refuse(agent, self.governed.trusted)
+        new = [block for block in blocks if block.session.family not in self.judged]
+        if new:
             items = await self.restored.items(wrapper)
             agents = inventory.reachable(self.restored.agent or agent)
             self.served = await inventory.served(
                 agents, [block.governed.trusted for block in blocks], wrapper
             )
             mark(
-                blocks,
+                new,
                 lambda block: self.restored.findings(
                     items, agents, self.served, block.governed.trusted, block.session.family
                 ),
             )
+            self.judged.update(block.session.family for block in new)
         self.begun = True  # not before: another tool of a resumed turn must wait for this too
 
     def end(self) -> None:
         """Forget the run that ended, in case that another one gets the same keyword arguments."""
-        self.begun, self.asking = False, []
+        self.begun = False
+        self.judged.clear()
+        self.ended += 1
 
     def ask(self, context: object) -> list[Governing]:
         """Return the blocks of a request that is about to be sent."""
         blocks = blocks_of(self, context)
-        self.asking = [block for block in blocks if not block.alive]
-        _asking.set(self)
+        _asking.set(Asking(self, [block for block in blocks if not block.alive]))
         return blocks
 
 
-# Whose request is made here, or inside the tools that its answer calls. An agent's hooks aren't told
-# of which run they are, and a reference or resolver has no block that would tell.
-_asking: ContextVar[Watch | None] = ContextVar("sams_openai_agents_asking", default=None)
+class Asking:
+    """A request, until its run has ended; its answer's tools are inside it.
+
+    An agent's hooks aren't told of which run they are, and a reference or resolver has no block that
+    would tell. A watch doesn't: several runs at once may have the one of a helper's configuration.
+    """
+
+    def __init__(self, watch: Watch, blocks: list[Governing]) -> None:
+        self._watch, self._ended = ref(watch), watch.ended
+        self._task = ref(asyncio.current_task())
+        self._blocks = blocks  # that nobody entered
+
+    def here(self) -> bool:
+        """Tell whether this is the request's own task, not that of a tool that its answer calls."""
+        try:
+            return self._task() is asyncio.current_task()
+        except RuntimeError:  # a thread without a loop: a tool's
+            return False
+
+    @property
+    def watch(self) -> Watch | None:
+        """Its run's watch, or None where that run has ended; one that failed has told no hook."""
+        watch = self._watch()
+        return watch if watch is not None and watch.ended == self._ended else None
+
+    @property
+    def blocks(self) -> list[Governing]:
+        """The blocks that nobody entered, while the run goes on."""
+        return [] if self.watch is None else self._blocks
+
+
+_asking: ContextVar[Asking | None] = ContextVar("sams_openai_agents_asking", default=None)
 _seen: WeakSet[ToolContext[Any]] = WeakSet()  # calls whose start a hook of ours heard
 
 
@@ -120,21 +169,20 @@ def observed_run(ctx: ToolContext[Any]) -> Watch | None:
 
 
 def blocks_of(watch: Watch | None, context: object) -> list[Governing]:
-    """Return the blocks inside which a run is: those at work, and what its own `govern` names.
+    """Return the blocks inside which a run is: those at work, its own `govern`'s, its caller's.
 
     Raises `PermissionDenied` (rule `foreign-run`) for a reference inside another session's run.
     """
-    blocks, asking = at_work(Observing), _asking.get()
+    found, asking = at_work(Observing), _asking.get()
     if watch is not None:
-        try:
-            session = watch.session(context)
-        except NoSession:
-            pass
-        else:
-            ours = (watch.governed, session.family)
-            if all((block.governed, block.session.family) != ours for block in blocks):
-                blocks.append(Governing(watch.governed, session))  # not entered: only to mark
-    return blocks or list(asking.asking if asking is not None else ())
+        with contextlib.suppress(NoSession):
+            found.append(Governing(watch.governed, watch.session(context)))  # only to mark
+        if watch.block is not None and not found:  # a bare thread, or a task that outlives it
+            found.append(Governing(watch.governed, watch.block.session))
+    if asking is not None:
+        found += asking.blocks
+    blocks = {(block.governed, id(block.session.family)): block for block in reversed(found)}
+    return list(reversed(blocks.values()))
 
 
 def mark(blocks: list[Governing], findings: Callable[[Governing], Iterable[Finding]]) -> None:
@@ -159,11 +207,12 @@ def request(
     """Mark for what is about to be sent to the model."""
     items, agents = list(items), inventory.reachable(agent)
     names = {each.name for each in agents}
-    asking = watch or _asking.get()
-    served = asking.served if asking is not None else ()
+    asking = _asking.get()
+    asked = watch or (asking.watch if asking is not None else None)
+    served = asked.served if asked is not None else ()
 
     def findings(block: Governing) -> Iterable[Finding]:
-        judge = inventory.judge_names(agents, block.governed.trusted, served)
+        judge = inventory.judge_names(agents, block.governed.trusted, served, elsewhere=True)
         return scan_input(items, judge, calls_of(block.session.family), names)
 
     blocks = blocks_of(watch, wrapper.context)

@@ -12,8 +12,9 @@ from agents import Agent, RunContextWrapper, RunState
 from sams_core.govern import Trusted
 from sams_core.taint import Family
 from sams_openai_agents.inventory import Served, judge_names
-from sams_openai_agents.scan import Finding, Known, field, scan_input, scan_output
+from sams_openai_agents.scan import CALLS, Finding, Known, field, scan_input, scan_output
 
+_RESULTS = frozenset(CALLS.values())
 _ALL = 2**31 - 1  # more items than any history has; None would mean the history's own limit
 _MOST = 10_000  # calls or ids that are remembered a family; what is forgotten only marks
 
@@ -113,14 +114,17 @@ class Restored:
     ) -> Iterator[Finding]:
         """Find what marks in `items`, and in ids that no governed run of this family left."""
         judge = judge_names(agents, trusted, served)
+        past = judge_names(agents, trusted, served, elsewhere=True)
         calls = calls_of(family)
-        for message, call in _state_calls(self.state):
-            name = str(field(call, "name"))
-            known = Known(name, judge(name), message)
-            calls.setdefault(str(field(call, "call_id")), known)
-        planned = [call for _, call in _state_calls(self.state)]
+        answered = {field(each, "call_id") for each in items if field(each, "type") in _RESULTS}
+        planned = list(_state_calls(self.state))
+        for message, call in planned:
+            name, call_id = str(field(call, "name")), field(call, "call_id")
+            why = (past if call_id in answered else judge)(name)
+            calls.setdefault(str(call_id), Known(name, why, message))
         names = {each.name for each in agents}
-        for found in (*scan_output(planned, judge), *scan_input(items, judge, calls, names)):
+        made = scan_output([call for _, call in planned], judge)
+        for found in (*made, *scan_input(items, past, calls, names)):
             yield Finding("history", found.name)
         for each in (self.conversation, self.previous):
             chain = _chains.get(each) if each is not None else None

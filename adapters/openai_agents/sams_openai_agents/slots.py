@@ -38,9 +38,9 @@ class InputFilter:
             if inspect.isawaitable(given):
                 given = await given
         agent = data.agent
-        await self.watch.begin(RunContextWrapper(context=data.context), agent)
-        attach(agent)
         blocks = self.watch.ask(data.context)
+        await self.watch.begin(RunContextWrapper(context=data.context), agent, blocks)
+        attach(agent)
         settings = (agent.model_settings, self.settings)
 
         def offered(block: Governing) -> Any:

@@ -18,10 +18,10 @@ pytestmark = pytest.mark.anyio
 SERVER = str(Path(__file__).with_name("server.py"))
 
 
-def connect(*words: str) -> MCPServerStdio:
+def connect(*words: str, name: str | None = "crm") -> MCPServerStdio:
     return MCPServerStdio(
         {"command": sys.executable, "args": [SERVER, *words]},
-        name="crm",
+        name=name,
         client_session_timeout_seconds=60,
     )
 
@@ -99,7 +99,8 @@ class Fresh(MCPServer):
 
 
 @pytest.mark.parametrize(
-    "whose", ["the agent's", "a later agent's", "of another class", "prefixed"]
+    "whose",
+    ["the agent's", "a later agent's", "of another class", "prefixed", "prefixed and unnamed"],
 )
 @pytest.mark.parametrize("foreign", [False, True], ids=["clean", "with a foreign result"])
 async def test_a_trusted_server_vouches_in_a_history_for_its_own_tools_only(
@@ -109,12 +110,14 @@ async def test_a_trusted_server_vouches_in_a_history_for_its_own_tools_only(
     if foreign:
         reader = Agent(name="A", tools=[mode.fetch()], model=mode.script([mode.calls_fetch()]))
         await Runner.run(reader, "read", session=history, run_config=mode.quiet())
-    name = "mcp_crm__lookup" if whose == "prefixed" else "lookup"
-    for calls in ([[function_call(name, {"url": "u"}, call_id="c1")]], []):
-        async with connect("lookup") as stdio:
+    for again in (False, True):
+        async with connect("lookup", name=None if "unnamed" in whose else "crm") as stdio:
             server = Fresh(stdio) if whose == "of another class" else stdio
-            reader = agent(mode, server, *calls, [mode.write(f"w{len(calls)}", f"p/{len(calls)}")])
-            reader.mcp_config = {"include_server_in_tool_names": whose == "prefixed"}
+            reader = agent(mode, server)
+            reader.mcp_config = {"include_server_in_tool_names": "prefixed" in whose}
+            (tool,) = await reader.get_mcp_tools(RunContextWrapper(None))
+            calls = [] if again else [[function_call(tool.name, {"url": "u"}, call_id="c1")]]
+            reader.model = mode.script(*calls, [mode.write(f"w{again}", f"p/{again}")])
             if whose == "a later agent's" and not calls:
                 first = agent(mode, server, [mode.write("w0", "p/0")])
                 first.mcp_servers, first.handoffs, reader = [], [reader], first

@@ -266,6 +266,27 @@ class AgentChangesInput(AgentHooks[Any]):
         items.append(part(type="input_image", image_url="https://x.example/a.png"))
 
 
+class Telling(Handoff[Any, Any]):
+    def get_transfer_message(self, agent: Any) -> str:
+        return "EVIL"
+
+
+def told(*, trust: bool) -> Make:
+    """A hand-off answers its call with words of its own."""
+
+    def build(lab: Any) -> dict[str, Any]:
+        other = Agent(name="B", tools=memory_tools(), model=lab.script([lab.write()]))
+
+        async def choose(ctx: Any, arguments: str) -> Agent[Any]:
+            return other
+
+        over = Telling("transfer_to_b", "Hand over.", {}, choose, "B")
+        call = function_call("transfer_to_b", {}, call_id="h1")
+        return {"agent": agent(lab, [call], handoffs=[over]), "trusted": (over,) if trust else ()}
+
+    return build
+
+
 class Listing(Agent[Any]):
     async def get_all_tools(self, run_context: Any) -> list[Any]:
         return await super().get_all_tools(run_context)
@@ -373,6 +394,7 @@ TAINTED: dict[str, Make] = {
     "a hand-off by object": hands_over(reads=True, dynamic=True),
     "a hand-off that makes evidence prose": hands_over(reads=True, nest_handoff_history=True),
     "a hand-off that drops evidence": hands_over(reads=True, handoff_input_filter=forget),
+    "a hand-off with words of its own": told(trust=False),
     "a name shared with a trusted tool, last": twins(impostor_last=True),
     "a name shared with a trusted tool, first": twins(impostor_last=False),
     "an agent that lists its tools by itself": listing(Listing),
@@ -419,6 +441,7 @@ CLEAN: dict[str, Make] = {
         )
     ),
     "a hand-off": hands_over(reads=False),
+    "a trusted hand-off with words of its own": told(trust=True),
     "an undeclared tool that isn't called": idle,
     "harmless extra settings": offers(model_settings=ModelSettings(extra_args={"seed": 1})),
     "an earlier answer in the input": given({"role": "assistant", "content": [OWN]}),
