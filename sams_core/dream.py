@@ -59,7 +59,7 @@ class DreamerSession:
             raise PermissionDenied("take a snapshot before proposing", rule="snapshot-first")
         limits = self.backend.limits
         check_name(check_path(path), "path", self._cuts)
-        if isinstance(evidence, str):
+        if isinstance(evidence, str) or not isinstance(evidence, Sequence):
             raise InvalidArguments("evidence: a sequence of strings")
         if len(evidence) > limits.evidence_items:
             raise LimitExceeded("evidence, items", limits.evidence_items, len(evidence))

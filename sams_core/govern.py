@@ -133,7 +133,9 @@ class Governed(ABC):
                 raise NoSession("no session is at work here: with governed(session): ...")
             return ambient
         check_family(own, ambient)
-        return ambient or own  # of one family; the ambient one may be a child
+        if ambient is None or own.session_id.startswith(f"{ambient.session_id}/"):
+            return own  # of one family: whichever is the child
+        return ambient
 
     @abstractmethod
     def attach(self) -> None:

@@ -1,8 +1,9 @@
 """Copies of a text in which disguises are undone, with a map back to the original positions.
 
-Undone are: compatibility forms and normal forms (NFKC), code points that print nothing, and letters
-of other scripts that imitate Latin ones; `decoding` undoes encodings. Sources: UAX #15,
-DerivedCoreProperties.txt, and UTS #39 for the kind of letter pairs.
+Undone are: compatibility forms and normal forms (NFKC), code points that print nothing, marks that
+strike letters through or stand over them, and letters of other scripts that imitate Latin ones;
+`decoding` undoes encodings. Sources: UAX #15, DerivedCoreProperties.txt, Blocks.txt, and UTS #39 for
+the kind of letter pairs.
 """
 
 from __future__ import annotations
@@ -17,12 +18,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 # Default-ignorable code points: soft hyphen, joiners, marks of direction, variation selectors, tags.
+# And NUL, which stands behind each letter where UTF-16 was read as bytes.
 IGNORABLE = (
-    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\x00\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff"
 )
 _IGNORABLE = re.compile(f"[{IGNORABLE}]+")
+# Marks of no script of their own; what of them doesn't compose with its letter is no spelling.
+_OVERLAID = re.compile(
+    "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+"
+)
 # Tag characters spell ASCII invisibly; they are read, not dropped.
 _TAGS = re.compile("[\U000e0020-\U000e007e]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -141,7 +147,8 @@ def _tag_text(match: re.Match[str]) -> str:
 
 def _plain(text: str) -> str:
     """Undo disguises without keeping positions."""
-    return normal("NFKC", _IGNORABLE.sub("", _TAGS.sub(_tag_text, text)))
+    shown = normal("NFKC", _IGNORABLE.sub("", _TAGS.sub(_tag_text, text)))
+    return shown if shown.isascii() else _OVERLAID.sub("", shown)
 
 
 def _clusters(text: str) -> Iterator[str]:
@@ -172,7 +179,7 @@ def _in_order(marks: re.Match[str]) -> str:
 
 
 # Unified ideographs and Hangul syllables are stable, and most of what there is.
-_AREAS = (range(0x80, 0x3400), range(0xA000, 0xAC00), range(0xD7A4, 0xD800),
+_AREAS = (range(1), range(0x80, 0x3400), range(0xA000, 0xAC00), range(0xD7A4, 0xD800),
           range(0xE000, 0x20000), range(0x2F800, 0x2FA20), range(0xE0000, 0xE1000))  # fmt: skip
 
 
@@ -204,6 +211,7 @@ def _unstable() -> re.Pattern[str]:
             or "\u1160" <= char <= "\u11ff"
             or not unicodedata.is_normalized("NFKC", char)
             or _IGNORABLE.match(char)
+            or _OVERLAID.match(char)
         )
 
     return re.compile(_all_that(unstable) + "+")
@@ -241,15 +249,17 @@ def _line_end(text: str, at: int) -> int:
 
 
 def normalised(text: str, whole: bool = True) -> Shadow | None:
-    """Return the NFKC copy of `text` without ignorables, or nothing if that is `text` itself.
+    """Return the NFKC copy of `text` without ignorables and overlaid marks, or nothing if it is `text`.
 
     Not `whole`: only the lines that differ, and those around them.
     """
-    if text.isascii():
-        return None
-    foreign = "".join(_FOREIGN.findall(text))
-    if unicodedata.is_normalized("NFKC", foreign) and not _IGNORABLE.search(foreign):
-        return None
+    if "\0" not in text:
+        if text.isascii():
+            return None
+        foreign = "".join(_FOREIGN.findall(text))
+        dropped = _IGNORABLE.search(foreign) or _OVERLAID.search(foreign)
+        if not dropped and unicodedata.is_normalized("NFKC", foreign):
+            return None
     builder = Builder()
     for low, high in _around(text, _unstable(), whole):
         builder.gap(low)

@@ -36,7 +36,7 @@ MCP = "langchain-mcp-adapters>=0.3.2"  # not in `dev`: it needs an older `mcp` t
 MORE = {"langchain": [THREADS, MCP], "llamaindex": [DEV["llama-index-tools-mcp"]]}
 LEFT_OUT = {"openai-agents": {"A4"}}  # what no scenario can need of the framework
 # What wants newer versions than LangChain's floors: its tests run with the lowest of that.
-NEWER = "(?m)^from (deepagents|langchain_tests)|^from .*SamsMemoryFiles"
+NEWER = "(?m)^from (deepagents|langchain_google_genai|langchain_tests)|^from .*SamsMemoryFiles"
 PYTEST = [
     *(DEV[name] for name in ("anyio", "hypothesis", "pytest", "sybil")),
     "numpy>=2",  # for LangChain's own fakes of embeddings

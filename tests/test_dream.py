@@ -166,6 +166,8 @@ def test_a_job_and_a_session_of_one_name_are_unrelated(
         ({"evidence": ["x" * 201]}, LimitExceeded),
         ({"evidence": ["two\nlines"]}, InvalidArguments),
         ({"evidence": "abc"}, InvalidArguments),
+        ({"evidence": None}, InvalidArguments),
+        ({"evidence": {"abc"}}, InvalidArguments),
         ({"evidence": [7]}, InvalidArguments),
         ({"occurrences": 0}, InvalidArguments),
         ({"occurrences": True}, InvalidArguments),

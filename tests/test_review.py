@@ -12,6 +12,7 @@ from sams_core import (
     AgentSession,
     Backend,
     Change,
+    DreamerSession,
     InvalidArguments,
     LimitExceeded,
     NotFound,
@@ -21,6 +22,7 @@ from sams_core import (
     ScopeError,
     VersionConflict,
 )
+from sams_core.records import Decision, now
 
 Open = Callable[..., AgentSession]
 ACME = "tenant:acme"
@@ -236,6 +238,33 @@ def test_a_tainted_change_does_not_replace_trusted_text_unless_it_is_endorsed(
     assert caught.value.rule == "would-hide-trusted"
     assert owner.get(ACME, "p").content == "trusted"  # type: ignore[union-attr]
     assert not owner.accept(ACME, change.id, change.digest, endorse="checked").tainted
+
+
+def test_a_base_is_shown_as_it_is_now(
+    session: AgentSession, owner: Owner, backend: Backend
+) -> None:
+    owner.write(ACME, "p", "one", "d")
+    change = queued(session, owner, content="two", expected_version=1)
+    assert change.base is not None
+    assert change.base.status == "active"
+    owner.retire(ACME, "p")
+    (change,) = owner.changes(ACME)
+    assert change.base is not None
+    assert (change.base.status, change.base.ended_by) == ("retired", "olga")
+    job = DreamerSession(backend, job_id="job", scope=ACME)
+    assert [c.base and c.base.status for c in job.snapshot().changes] == ["retired"]
+
+
+def test_a_change_whose_successor_was_decided_meanwhile_is_not_decided_itself(
+    session: AgentSession, owner: Owner, backend: Backend
+) -> None:
+    first = queued(session, owner)
+    second = queued(session, owner, content="rewritten")
+    owner.accept(ACME, second.id, second.digest)
+    late = Decision(first, "rejected", "olga", first.digest, "", now())  # read before the rewrite
+    with pytest.raises(NotFound) as caught:
+        backend.decide(ACME, late, None, 0)
+    assert caught.value.rule == "not-open"
 
 
 def test_restore_brings_a_text_back_with_the_label_it_had(

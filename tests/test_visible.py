@@ -36,6 +36,10 @@ TRICKY = st.text(
         ("a literal \\u202e", "a literal \\\\u202e"),
         ("C:\\temp", "C:\\\\temp"),
         ("two\nlines", "two\nlines"),
+        ("e\u0301 and हिन्दी में, ภาษาไทย ที่นี่", "e\u0301 and हिन्दी में, ภาษาไทย ที่นี่"),
+        ("s\u0336t\u20e0", "s\\u0336t\\u20e0"),
+        ("\u0329\u030d - \u030d\n\u030d\t\u0301", "\\u0329\u030d - \\u030d\n\\u030d\\t\\u0301"),
+        ("a" + "\u0301" * 6, "a" + "\u0301" * 4 + "\\u0301" * 2),
     ],
 )
 def test_hidden_code_points_are_written_out(text: str, shown: str) -> None:

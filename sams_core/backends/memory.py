@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import sqlite3
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -193,6 +193,11 @@ class MemoryBackend:
         gone = {i for change, _ in at.spool.values() for i in change.supersedes}
         return {i: c for i, (c, _) in at.spool.items() if i not in gone}
 
+    def _with_bases(self, at: _Container, changes: Iterable[Change]) -> list[Change]:
+        """Return changes with their bases as those are now: a base may have been superseded since."""
+        now = {(v.entry.path, v.entry.version): v.entry for v in at.versions}
+        return [replace(c, base=now.get((c.path, c.base_version))) for c in changes]
+
     def own_change(self, key: SessionKey, path: str) -> Change | None:
         """See `Backend.own_change`."""
         with self._lock:
@@ -283,7 +288,7 @@ class MemoryBackend:
             active = (v.entry for v in at.versions if v.entry.status == "active")
             entries = sorted(active, key=lambda e: e.path)
             notes = sorted(at.notes.values(), key=lambda n: (n.scope, n.path))
-            changes = list(self._open(at).values())
+            changes = self._with_bases(at, self._open(at).values())
             known = at.read_by.get(job, ())
             shown, at.read_by[job] = stamp.hand_out(
                 known, self.limits, partition, entries, changes, notes
@@ -307,7 +312,8 @@ class MemoryBackend:
     def changes(self, container: str) -> list[Change]:
         """See `Backend.changes`."""
         with self._lock:
-            return list(self._open(self._at(container)).values())
+            at = self._at(container)
+            return self._with_bases(at, self._open(at).values())
 
     def standing(self, container: str, change_id: str) -> Standing | None:
         """See `Backend.standing`."""
@@ -315,10 +321,11 @@ class MemoryBackend:
             at = self._at(container)
             decision = at.decisions.get(change_id)
             if decision is not None:
-                return Standing(decision.change, decision.outcome, decision)
+                (change,) = self._with_bases(at, [decision.change])
+                return Standing(change, decision.outcome, decision)
             if change_id not in at.spool:
                 return None
-            change = at.spool[change_id][0]
+            (change,) = self._with_bases(at, [at.spool[change_id][0]])
             later = [c for c, _ in at.spool.values() if change_id in c.supersedes]
             if later:
                 return Standing(change, "superseded", None, later[-1].id)
@@ -333,6 +340,8 @@ class MemoryBackend:
             earlier = at.decisions.get(change.id)
             if earlier is not None:
                 return stamp.repeated(earlier, decision, self.history(container, change.path))
+            if change.id in at.closed:
+                raise NotFound("that change is not open any more: superseded", rule="not-open")
             published = None if entry is None else self.publish(container, entry, expected)
             at.decisions[change.id] = decision
             at.spool.pop(change.id, None)

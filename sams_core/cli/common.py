@@ -126,15 +126,31 @@ def owner() -> Iterator[Owner]:
         yield Owner(backend, owner_name())
 
 
+@contextmanager
+def printing() -> Iterator[None]:
+    """Tell output that can't be written from work that was refused: it may well have been done."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise
+        why = error.strerror or "I/O error"
+        raise click.ClickException(
+            f"the output can't be written ({why}); nothing is undone"
+        ) from None
+
+
 def say(text: str = "", *, err: bool = False, bold: bool = False) -> None:
     """Print text that is already fit for a person."""
     bold = bold and "NO_COLOR" not in os.environ
-    click.echo(click.style(text, bold=True) if bold else text, err=err)
+    with printing():
+        click.echo(click.style(text, bold=True) if bold else text, err=err)
 
 
 def say_json(data: object) -> None:
     """Print JSON in ASCII: nothing in it can act on a terminal."""
-    click.echo(json.dumps(data, ensure_ascii=True, indent=2))
+    with printing():
+        click.echo(json.dumps(data, ensure_ascii=True, indent=2))
 
 
 def check_digest(context: click.Context, option: click.Parameter, value: str) -> str:

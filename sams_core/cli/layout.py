@@ -31,7 +31,7 @@ def width() -> int:
 
 def _columns() -> int:
     given = os.environ.get("COLUMNS", "")
-    if given.isdecimal() and int(given) > 0:
+    if given.isdecimal() and len(given) < 7 and int(given) > 0:
         return int(given)
     for stream in (1, 2, 0):  # behind `| less` the terminal is still on the others
         try:

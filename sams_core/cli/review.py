@@ -20,15 +20,13 @@ from sams_core.cli.common import (
 from sams_core.errors import NotFound
 
 if TYPE_CHECKING:
-    from sams_core import Owner
     from sams_core.records import Change
 
 Kind = Literal["write", "proposal"]
 
 
-def find(owner: Owner, scope: str, given: str, kind: Kind | None) -> Change | None:
+def find(changes: list[Change], given: str, kind: Kind | None) -> Change | None:
     """Return the open change that an id or a unique start of one names."""
-    changes = owner.changes(scope)
     chosen = one_of([change.id for change in changes], given)
     for change in changes:
         if change.id == chosen:
@@ -81,7 +79,7 @@ def _verbs(group: str, kind: Kind | None, text: str) -> click.Group:
         from sams_core.cli.show import change_lines, replaces_trusted
 
         with owner() as me:
-            change = find(me, scope, change_id, kind)
+            change = find(me.changes(scope), change_id, kind)
             if change is None:
                 raise NotFound("no open change has that id: `list` prints those there are")
             served = me.get(scope, change.path)
@@ -122,7 +120,7 @@ def _verbs(group: str, kind: Kind | None, text: str) -> click.Group:
         from sams_core.cli.show import entry_line
 
         with owner() as me:
-            change = find(me, scope, change_id, kind)
+            change = find(me.changes(scope), change_id, kind)
             # An id that isn't open goes to the store as it is: a decision repeated answers alike.
             entry = me.accept(scope, change.id if change else change_id, digest, endorse=endorse)
         say(f"accepted: {entry_line(entry)}")
@@ -137,8 +135,9 @@ def _verbs(group: str, kind: Kind | None, text: str) -> click.Group:
         from sams_core.visible import visible_line
 
         with owner() as me:
+            changes = me.changes(scope)  # once: reading a queue takes longer than deciding
             for given in change_ids:
-                change = find(me, scope, given, kind)
+                change = find(changes, given, kind)
                 me.reject(scope, change.id if change else given, note)
                 say(f"rejected: {visible_line(change.path if change else given)}")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sams_core.cli.common import REFUSED, json_option, say, say_json
+from sams_core.cli.common import REFUSED, json_option, printing, say, say_json
 from sams_core.errors import InvalidArguments
 
 if TYPE_CHECKING:
@@ -26,15 +26,13 @@ rules_option = click.option(
 def _own_rules(path: str | None) -> tuple[Rule, ...]:
     if path is None:
         return ()
-    import tomllib
-
     from sams_core.redaction import RuleError, load_rules
 
     try:
         return load_rules(path)
-    except (RuleError, UnicodeDecodeError) as error:
+    except RuleError as error:
         raise InvalidArguments(str(error), rule="rules") from None
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         raise InvalidArguments("the rules file is not valid TOML", rule="rules") from None
 
 
@@ -85,6 +83,8 @@ def redact(
         kinds.update(found.kinds)
         return found.text
 
+    if sys.stdout is None or (sys.stdin is None and "-" in (files or "-")):
+        raise click.UsageError("standard input or output is closed")
     for name in files or ("-",):
         with click.open_file(name, "rb") as stream:
             # Bytes that are no UTF-8 travel as lone surrogates and come out as they were.
@@ -97,11 +97,13 @@ def _emit(text: str) -> None:
     if sys.stdout.isatty():
         from sams_core.visible import visible
 
-        click.echo(visible(text), nl=False)
+        with printing():
+            click.echo(visible(text), nl=False)
     else:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
-        sys.stdout.buffer.flush()
+        with printing():
+            sys.stdout.flush()
+            sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+            sys.stdout.buffer.flush()
 
 
 @click.group()

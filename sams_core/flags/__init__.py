@@ -70,19 +70,37 @@ def _patterns() -> tuple[tuple[str, str, Pattern], ...]:
     return tuple((rule, why, Pattern(pattern)) for rule, why, pattern in TEXT_RULES)
 
 
+# A line end inside a sentence: no full stop before it, and no bullet or blank line after it.
+_WRAPPED = re.compile(r"(?<=[^\s.!?:;\u3002\uff01\uff1f])[ \t]{0,8}\r?\n[ \t>]{0,8}(?=[^\W\d_])")
+# The rules of sentences. Commands and addresses end with their line: an address on the next one says little.
+_SENTENCES = ("instruction-like", "authority-claim", "permission-change")
+
+
+def _unwrapped(text: str) -> str:
+    """Return `text` with blanks for the line ends inside its sentences, as long as it was."""
+    return _WRAPPED.sub(lambda end: " " * len(end[0]), text) if "\n" in text else text
+
+
 def _worded(view: View, rules: tuple[Rule, ...]) -> Iterator[_Found]:
+    yield from _matches(view, _patterns())
+    scan = scanner(rules)
+    secrets = scan.spans(view.data, scan.keywords(view.data))[:MAX_PER_RULE]
+    for start, end in view.chars([span[:2] for span in secrets]):
+        yield "credential", start, end, _SECRET
+    plain = _unwrapped(view.text)
+    if plain != view.text:
+        yield from _matches(View(plain), [rule for rule in _patterns() if rule[0] in _SENTENCES])
+
+
+def _matches(view: View, rules: Iterable[tuple[str, str, Pattern]]) -> Iterator[_Found]:
     found: list[tuple[str, str]] = []
     spans: list[tuple[int, int]] = []
-    for rule, why, pattern in _patterns():
+    for rule, why, pattern in rules:
         for count, match in enumerate(pattern.finditer(view.data)):
             if count == MAX_PER_RULE:
                 break
             found.append((rule, why))
             spans.append(match.span())
-    scan = scanner(rules)
-    secrets = scan.spans(view.data, scan.keywords(view.data))[:MAX_PER_RULE]
-    found += [("credential", _SECRET)] * len(secrets)
-    spans += [span[:2] for span in secrets]
     for (rule, why), (start, end) in zip(found, view.chars(spans), strict=True):
         yield rule, start, end, why
 

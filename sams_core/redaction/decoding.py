@@ -1,8 +1,9 @@
-"""One layer of text encodings undone: base64, hex, percent, HTML and backslash escapes, colours.
+"""One layer of text encodings undone: base64, hex, percent, quoted-printable, HTML, backslashes, colours.
 
-Sources: RFC 4648 (base64, base64url, base16), RFC 3986 section 2.1, the HTML standard's character
-references, RFC 8259 section 7 (``\\uXXXX``, ``\\n`` and the like), the escapes of C, Python and
-ECMAScript, ECMA-48 section 5.4 (control sequences, which colour a terminal's text and print nothing).
+Sources: RFC 4648 (base64, base64url, base16), RFC 3986 section 2.1, RFC 2045 section 6.7, the HTML
+standard's character references, RFC 8259 section 7 (``\\uXXXX``, ``\\n`` and the like), the escapes of
+C, Python and ECMAScript, ECMA-48 section 5.4 (control sequences, which colour a terminal's text and
+print nothing).
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ _ESCAPE = re.compile(
     r"(?P<control>(?:\x1b|\^\[|(?<!\\)\\+(?:x1[Bb]|u001[Bb]|u\{1[Bb]\}|033|e))"
     r"\[[0-?]{0,40}[ -/]{0,4}[@-~])"
     r"|(?P<percent>(?:%[0-9A-Fa-f]{2})+)"
+    r"|(?P<quoted>(?:=[0-9A-F]{2}|=\r?\n)+)"
     # Readers of HTML don't insist on a number's semicolon.
     r"|(?P<html>&(?:(?:\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6});?|[A-Za-z][A-Za-z0-9]{1,24};))"
     r"|(?P<unicode>(?:\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|\\U[0-9A-Fa-f]{8}"
     r"|\\u\{[0-9A-Fa-f]{1,6}\}|\\[0-3][0-7]{2})+)"
     r"|(?P<simple>(?<!\\)\\+[abefnrtv0\"'/])"  # text inside of text inside of text has more backslashes
 )
+_QUOTED = "=3D"  # quoted-printable has no equals sign of its own but this
+_SOFT_BREAK = re.compile(r"=\r?\n")
 # Runs that may be base64; a long line may continue on the next one, as in MIME and PEM.
 _RUN = Pattern(r"(?:[A-Za-z0-9+/_\-]{60,}\r?\n[ \t>]{0,8})*[A-Za-z0-9+/_\-]{16,}={0,2}")
 _HEX = re.compile(rb"(?:0x)?([0-9A-Fa-f]{16,})\Z")
@@ -43,6 +47,9 @@ def _unescape(match: re.Match[str]) -> str:
         return html.unescape(match[0])
     if match["percent"]:
         return bytes.fromhex(match[0].replace("%", "")).decode("utf-8", "replace")
+    if match["quoted"]:
+        digits = _SOFT_BREAK.sub("", match[0]).replace("=", "")
+        return bytes.fromhex(digits).decode("utf-8", "replace")
     if match["simple"]:
         last = match[0][-1]
         return last if last in "\"'/" else "\n"
@@ -56,11 +63,14 @@ def _unescape(match: re.Match[str]) -> str:
 
 def unescaped(text: str) -> Shadow | None:
     """Return `text` with its escapes read, or nothing if it has none."""
-    if not any(mark in text for mark in ("%", "&", "\\", "\x1b", "^[")):
+    quoted = _QUOTED in text
+    if not quoted and not any(mark in text for mark in ("%", "&", "\\", "\x1b", "^[")):
         return None
     builder = Builder()
     done = 0
     for match in _ESCAPE.finditer(text):
+        if match["quoted"] and not quoted:
+            continue
         plain = _unescape(match)
         if plain == match[0]:
             continue

@@ -153,10 +153,10 @@ def _loaded(path: Path, state: tuple[int, ...]) -> TextPolicy:
         return TextPolicy(parse(document), document.get("personal", {}))
     except OSError:
         raise _bad(f"{path.name}: can't be read") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
-        raise _bad(f"{path.name}: not valid TOML") from None
     except (RuleError, InvalidArguments) as error:
         raise _bad(f"{path.name}: {error}") from None
+    except (ValueError, RecursionError):  # its own error, no UTF-8, a number of too many digits
+        raise _bad(f"{path.name}: not valid TOML") from None
 
 
 def _check_keys(document: dict[str, Any]) -> None:

@@ -15,6 +15,8 @@ from sams_core.redaction.model import Rule, RuleError
 _ID = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _KEYS = frozenset(("id", "pattern", "keywords", "catch", "keep", "source", "entropy", "value"))
 _MAX_RULES = 1000
+# To a pattern's \b an underscore is a letter, but keys stand in `_..._` and `prod_..._old` too.
+EDGE = r"(?:\b|_)"
 
 
 def _texts(entry: dict[str, Any], key: str, name: str) -> tuple[str, ...]:
@@ -43,14 +45,17 @@ def _rule(entry: object, number: int, *, shipped: bool) -> Rule:
     if not keywords and shipped:
         raise RuleError(f"rule {name}: 'keywords' is missing")
     entropy = entry.get("entropy", 2.0 if shipped else 0.0)
-    if isinstance(entropy, bool) or not isinstance(entropy, int | float):
-        raise RuleError(f"rule {name}: 'entropy' must be a number")
+    if isinstance(entropy, bool) or not isinstance(entropy, int | float) or not 0 <= entropy <= 20:
+        # No text has more, and nothing compares with `nan`: such a rule would cut nothing.
+        raise RuleError(f"rule {name}: 'entropy' must be a number from 0 to 20")
     value = entry.get("value", "any")
     if value not in values.TESTS:
         raise RuleError(f"rule {name}: 'value' must be one of {', '.join(sorted(values.TESTS))}")
     catch = _texts(entry, "catch", name)
     if not catch:
         raise RuleError(f"rule {name}: 'catch' is missing: give one example that must be caught")
+    if shipped and not pattern.startswith(("(?i)", "(?m)")):  # those are of words, not of keys
+        pattern = pattern.replace(r"\b", EDGE)
     return Rule(
         id=name,
         pattern=pattern,
@@ -81,8 +86,8 @@ def load_rules(path: str | os.PathLike[str]) -> tuple[Rule, ...]:
 
     Keys: `id`, `pattern` (RE2; the last group that matched, if any, is cut), `keywords` (literals one
     of which a text must contain; none: every text is tried), `catch` and `keep` (examples), `source`,
-    `entropy` (bits a character, default 0), `value` (a test, default `any`). Raises `RuleError` for a
-    malformed rule, `tomllib.TOMLDecodeError` and `OSError` for the file.
+    `entropy` (bits a character, 0 to 20, default 0), `value` (a test, default `any`). Raises
+    `RuleError` for a malformed rule, `tomllib.TOMLDecodeError` and `OSError` for the file.
     """
     import tomllib
 

@@ -15,10 +15,14 @@ Finder = Callable[[bytes], Iterable[Span]]
 def _by_pattern(rule: Rule) -> Finder:
     pattern = Pattern(rule.pattern)
     test = values.TESTS[rule.value]
+    left, right = rule.pattern.startswith(rules.EDGE), rule.pattern.endswith(rules.EDGE)
 
     def find(data: bytes) -> Iterator[Span]:
         for match in pattern.finditer(data):
             start, end = match.span(match.lastindex or 0)
+            if not match.lastindex:  # an underscore at the edge isn't the key's
+                start += left and data[start : start + 1] == b"_"
+                end -= right and data[end - 1 : end] == b"_"
             value = data[start:end].decode("utf-8", "ignore")
             if value and values.entropy(value) >= rule.entropy and test(value):
                 yield Span(start, end, rule.id)

@@ -20,14 +20,17 @@ __all__ = ["diff", "visible", "visible_line"]
 _AFTER_BACKSLASH = frozenset("xuUntr\\")
 _INSPECT = re.compile(r"\\+|[^\n -\[\]-~]")
 _INSPECT_LINE = re.compile(r"\\+|[^ -\[\]-~]")
+_PILE = 4
 _HIDDEN_CATEGORIES = frozenset(("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp", "Zs"))
-# Default_Ignorable_Code_Point (Unicode DerivedCoreProperties.txt) outside the categories above, and
-# the Braille blank, which is a printed character that prints nothing.
+# Default_Ignorable_Code_Point (Unicode DerivedCoreProperties.txt) outside the categories above, the
+# Braille blank, which is a printed character that prints nothing, and marks that cover their letter.
 _BLANK = frozenset(
     (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0)
     + tuple(range(0x180B, 0x1810))
     + tuple(range(0xFE00, 0xFE10))
     + tuple(range(0xE0100, 0xE01F0))
+    + (0x0488, 0x0489, 0x20D2, 0x20D3, *range(0x0334, 0x0339), *range(0x20D8, 0x20DB))
+    + (*range(0x20DD, 0x20E1), *range(0x20E2, 0x20E7), 0x20EA, 0x20EB)
 )
 
 
@@ -47,20 +50,38 @@ def _shown(char: str) -> str:
     return char
 
 
+def _is_mark(char: str) -> bool:
+    return not char.isascii() and unicodedata.category(char)[0] == "M"
+
+
+def _loose(text: str, at: int) -> bool:
+    """Tell whether the mark at a position would change something else than the letter before it.
+
+    With no letter there it would fall on what we print: a sign, a bar, an escape. Piles of marks,
+    higher than any language's, would cover other lines.
+    """
+    before = text[max(0, at - _PILE) : at]
+    if before[-1:] in ("", " ") or not before[-1].isprintable():
+        return True
+    return len(before) == _PILE and all(map(_is_mark, before))
+
+
 def _render(text: str, inspect: re.Pattern[str], *, ascii_only: bool = False) -> str:
-    def one(char: str) -> str:
+    def one(char: str, at: int) -> str:
         if char == " " or (char == "\n" and inspect is _INSPECT):
             return char
-        return _escape(char) if ascii_only and not char.isascii() else _shown(char)
+        if ascii_only and not char.isascii():
+            return _escape(char)
+        return _escape(char) if _is_mark(char) and _loose(text, at) else _shown(char)
 
     def replace(match: re.Match[str]) -> str:
         found = match[0]
         if found[0] != "\\":
-            return one(found)
+            return one(found, match.start())
         following = text[match.end() : match.end() + 1]
         # All but the last backslash stand before a backslash; the last one counts if what is
         # printed after it starts with an escape letter or with a backslash of ours.
-        ambiguous = bool(following) and one(following)[0] in _AFTER_BACKSLASH
+        ambiguous = bool(following) and one(following, match.end())[0] in _AFTER_BACKSLASH
         return "\\\\" * (len(found) - 1) + ("\\\\" if ambiguous else "\\")
 
     return inspect.sub(replace, text)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import sams_core
-from sams_core import DreamerSession
+from sams_core import DreamerSession, Owner
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shop
@@ -196,6 +197,48 @@ def test_reject_takes_several_ids_and_answers_alike_when_repeated(shop: Shop) ->
     for _ in range(2):
         assert shop.sams("review", "reject", SHOP, *ids, "--note", "no").exit_code == 0
     assert shop.owner.changes(SHOP) == []
+
+
+def test_rejecting_many_reads_the_queue_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = shop.session()
+    ids = [shop.write(f"n/{number}", "text", session=session) for number in range(20)]
+    asked = 0
+    changes = Owner.changes
+
+    def counted(self: Owner, *arguments: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return changes(self, *arguments)
+
+    monkeypatch.setattr(Owner, "changes", counted)
+    assert shop.sams("review", "reject", SHOP, *ids).exit_code == 0
+    assert asked == 1
+
+
+def test_a_decision_whose_report_cant_be_written_is_not_called_refused(shop: Shop) -> None:
+    change = shop.write("a/one", "first")
+    words = ["--base", str(shop.base), "review", "accept", SHOP, change]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "sams_core.cli", *words, "--digest", shop.digest(change)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(Path(sams_core.__file__).parents[1])},
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "refused" not in done.stderr
+    assert "can't be written" in done.stderr
+    assert shop.owner.get(SHOP, "a/one") is not None
+
+
+def test_columns_that_are_no_width_count_for_nothing(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.write("a/one", "first")
+    monkeypatch.setenv("COLUMNS", "9" * 5_000)
+    assert shop.sams("review", "list", SHOP).exit_code == 0
 
 
 def test_ids_may_be_shortened_to_six_characters_if_unique(shop: Shop) -> None:

@@ -87,6 +87,40 @@ def test_json_lines_look_behind_escapes_and_at_names() -> None:
     assert SECRET not in name + value
 
 
+def test_what_is_not_cut_from_a_json_line_stays_as_it_was_written() -> None:
+    numbers = '"n": [1.10, 1e400, 12345678901234567890.5, ' + "9" * 400 + ", -0.0, NaN]"
+    line = f'{{"half": "\\ud800\\udfff\\ud800", "password": "{SECRET}", {numbers}}}\n'
+    result = redact("--jsonl", text=line)
+    assert result.exit_code == 0, result.stderr
+    assert SECRET not in result.stdout
+    assert numbers in result.stdout
+    assert json.loads(result.stdout)["half"] == json.loads('"\\ud800\\udfff\\ud800"')
+
+
+def test_a_closed_stream_is_a_usage_error_and_a_full_one_is_no_refusal() -> None:
+    root = str(Path(sams_core.__file__).parents[1])
+    for ends, code in (
+        (">&-", 2),
+        ("<&-", 2),
+        (">/dev/full", 1),
+    ):
+        done = subprocess.run(
+            [
+                "sh",
+                "-c",
+                f'echo "key {SECRET}" | "$0" -m sams_core.cli redact {ends}',
+                sys.executable,
+            ],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"PYTHONPATH": root},
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (code, "")
+        assert "internal" not in done.stderr
+        assert "refused" not in done.stderr
+
+
 def test_a_line_that_is_no_json_is_refused_with_its_number_only() -> None:
     gc.collect()  # or another test's leftovers are finalised where the recursion ends
     for bad in (f"{{{SECRET}", '{"a": 1, "a": 2}', "[" * 100_000):

@@ -156,6 +156,10 @@ BROKEN = {
     "a rule to switch off": "[[redaction.rules]]\nid = 'jwt'\nenabled = false\n",
     "too long": "#" * 1_000_001,
     "too deep": "x = " + "[" * 100_000,
+    "a number of too many digits": "x = " + "9" * 5_000,
+    "a rule that nothing passes": (
+        "[[redaction.rules]]\nid = 'x'\npattern = 'y'\ncatch = ['y']\nentropy = nan\n"
+    ),
 }
 
 

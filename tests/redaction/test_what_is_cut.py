@@ -65,6 +65,9 @@ SPOKEN = (
 )
 PLAIN = f"password: {PASSWORD}"
 DISGUISED = {
+    "struck through": "password=" + "".join(char + "\u0336" for char in PASSWORD),
+    "circled": "\u20dd".join(f"password={PASSWORD}"),
+    "between NULs": "\0".join(f"password={PASSWORD}"),
     "full width": "ｐａｓｓｗｏｒｄ：Ｈｕｎｔｅｒ２ｘ",
     "zero width": f"pass\u200bword: {PASSWORD}",
     "variation selector": f"password\ufe0f: {PASSWORD}",
@@ -137,6 +140,54 @@ def test_a_token_right_behind_an_escape_is_cut(escape: str) -> None:
     assert redact(f'{{"note": "x{escape}{token}"}}').text == (
         f'{{"note": "x{escape}[REDACTED:aws-access-key]"}}'
     )
+
+
+KEYS = ("AKIA" + "QWERTYUIOPASDFGH", "sk_live_" + "a1B2c3D4" * 3, "dapi" + "0a1b" * 8)
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("around", ["_{}_", "prod_{}_old", "__{}__", "{}_x"])
+def test_an_underscore_beside_a_key_hides_none(key: str, around: str) -> None:
+    assert redact(around.format(key)).text.replace(redact(key).text, key) == around.format(key)
+
+
+def test_keys_joined_by_underscores_are_all_cut() -> None:
+    assert KEYS[0][8:] not in redact("_".join([KEYS[0]] * 9)).text
+
+
+def test_letters_that_a_key_cant_have_are_its_ends() -> None:
+    assert redact(f"key{KEYS[0]}old").text == "key[REDACTED:aws-access-key]old"
+    assert redact(f"A{KEYS[0]}").kinds == redact(f"{KEYS[0]}9").kinds == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'password=3D"{PASSWORD}"',
+        f"x=3D1, the password is {PASSWORD[:4]}=\n{PASSWORD[4:]}",
+        f"x=3D1, {KEYS[0][:8]}=\r\n{KEYS[0][8:]}",
+        f"x=3D1, {KEYS[0][:8]}=51{KEYS[0][9:]}".replace("=51", f"={ord(KEYS[0][8]):02X}"),
+    ],
+)
+def test_quoted_printable_hides_nothing(text: str) -> None:
+    found = redact(text).text
+    assert "[REDACTED:" in found
+    assert PASSWORD[4:] not in found
+    assert KEYS[0][9:] not in found
+
+
+def test_without_an_encoded_equals_sign_a_text_isnt_quoted_printable() -> None:
+    text = f"{KEYS[0][:8]}=\n{KEYS[0][8:]}"
+    assert redact(text).text == text
+
+
+@pytest.mark.parametrize("form", ["utf-16-le", "utf-16-be", "utf-32-le"])
+def test_a_wide_encoding_read_as_bytes_hides_nothing(form: str) -> None:
+    wide = f"a line\npassword={PASSWORD}\n{KEYS[0]}\n".encode(form).decode("latin-1")
+    found = redact(wide)
+    assert found.kinds == ("assigned-secret", "aws-access-key")
+    left = found.text.replace("\0", "")
+    assert left == "a line\npassword=[REDACTED:assigned-secret]\n[REDACTED:aws-access-key]\n"
 
 
 COLOURS = (
@@ -220,6 +271,9 @@ def test_a_users_rule_is_applied_and_only_when_given(tmp_path) -> None:  # type:
         "id = 'a'\npattern = 'x'",
         "id = 'a'\npattern = 'x'\ncatch = 'x'\nkeyword = 'x'",
         "id = 'a'\npattern = 'x'\ncatch = 'x'\nvalue = 'nonsense'",
+        "id = 'a'\npattern = 'x'\ncatch = 'x'\nentropy = nan",
+        "id = 'a'\npattern = 'x'\ncatch = 'x'\nentropy = inf",
+        "id = 'a'\npattern = 'x'\ncatch = 'x'\nentropy = 1" + "0" * 400,
     ],
 )
 def test_a_malformed_rule_is_refused(tmp_path, body: str) -> None:  # type: ignore[no-untyped-def]

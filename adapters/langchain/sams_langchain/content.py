@@ -14,6 +14,7 @@ from langchain_core.tools import BaseTool
 _TEXT = frozenset({"text", "input_text", "output_text"})
 # What a model says by itself, in the spellings of providers and of LangChain.
 _SAID = _TEXT | {
+    "custom_tool_call",
     "function_call",
     "input_json_delta",
     "invalid_tool_call",
@@ -58,15 +59,16 @@ _ASKED = (
     "vector_store",
 )
 # Describe the answer, or are for the app's own records.
-_FORMS = ("format", "headers", "metadata", "schema", "stop", "tool_choice")
+_FORMS = ("format", "headers", "metadata", "profile", "schema", "stop", "tool_choice")
+# Name no source: how tokens are chosen, and that a conversation is known by its own last answer.
+_NOT_ASKED = ("beam_search", "use_previous_response_id")
 _RUN_BY_THE_APP = (
     ("name", "input_schema"),
     ("name", "parameters"),
     ("title", "properties"),  # a bare JSON schema
-    ("function_declarations",),
-    ("toolSpec",),
-    ("cachePoint",),
 )
+# Hold such descriptions, and may have beside them what the provider runs.
+_HOLDERS = ("cachePoint", "function_declarations", "toolSpec")
 _EXTRAS = frozenset(
     {
         "allowed_callers",
@@ -155,9 +157,13 @@ def _hosted(tool: Any) -> str | None:
     kind = tool.get("type")
     if kind in ("function", "custom") and not tool.keys().isdisjoint(("function", "name")):
         return None
-    if kind in (None, "object") and any(set(form) <= set(tool) for form in _RUN_BY_THE_APP):
+    given = [key for key, value in tool.items() if value is not None]  # Gemini's have every key
+    if kind in (None, "object") and any(set(form) <= set(given) for form in _RUN_BY_THE_APP):
         return None
-    return f"hosted {kind or next(iter(tool), 'tool')}"
+    more = [key for key in given if key not in _HOLDERS]
+    if given and not more:
+        return None
+    return f"hosted {kind or next(iter(more), 'tool')}"
 
 
 def asked(params: object) -> list[str]:
@@ -169,7 +175,21 @@ def asked(params: object) -> list[str]:
         for key, value in params.items()
         if key not in ("tools", "functions") and not any(form in str(key) for form in _FORMS)
     }
-    return offered(params.get("tools")) + [f"asked for {key}" for key in _keys(rest, _ASKED)]
+    told = [f"asked for {key}" for key in _keys(rest, _ASKED) if not key.endswith(_NOT_ASKED)]
+    return offered(params.get("tools")) + _deeper(rest) + told
+
+
+def _deeper(data: object, depth: int = 4) -> list[str]:
+    """Name the hosted tools that are offered further inside, as in an `extra_body`."""
+    if isinstance(data, list | tuple):
+        return [told for each in data for told in _deeper(each, depth)]
+    if not isinstance(data, Mapping) or not depth:
+        return []
+    return [
+        told
+        for key, value in data.items()
+        for told in (offered(value) if key == "tools" else _deeper(value, depth - 1))
+    ]
 
 
 def described_elsewhere(tool: object) -> bool:

@@ -8,6 +8,7 @@ knows what was read. A conversation without it, or with another's, marks.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -65,14 +66,18 @@ def remember(family: Family, messages: Iterable[BaseMessage] = (), call_id: obje
             known.turns.pop(old, None)
 
 
-def ran(family: Family, name: str, arguments: object) -> None:
-    """Take for the family's own the newest call of a tool that was run by its arguments alone."""
+def ran(family: Family, name: str, arguments: object) -> AIMessage | None:
+    """Take for the family's own the newest call of a tool that was run by its arguments alone.
+
+    Return the answer that made it, if it is remembered.
+    """
     for answer in [*_of(family).turns.values()][::-1]:
         made = [c for c in answer.tool_calls if (c["name"], c["args"]) == (name, arguments)]
         for call in made:
             remember(family, call_id=call["id"])
         if made:
-            return
+            return answer
+    return None
 
 
 def heard(family: Family, call_id: str | None) -> AIMessage | None:
@@ -98,7 +103,11 @@ def _beside(message: AIMessage) -> list[object]:
 
 def _text(content: object, calls: Sequence[Any], beside: Sequence[object] = ()) -> str:
     """Return what an answer's text is known by; what is beside it only if it comes with it."""
-    told = repr((content, [(c["name"], c["args"], c["id"]) for c in calls], *beside))
+    parts = (content, [(c["name"], c["args"], c["id"]) for c in calls], *beside)
+    try:  # in one order of keys: databases and clients have their own
+        told = json.dumps(parts, sort_keys=True, default=repr)
+    except (TypeError, ValueError):  # keys of several types, or a circle
+        told = repr(parts)
     return "text " + hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -16,6 +16,7 @@ from types import FunctionType
 from typing import Any, TypeVar, cast
 
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import LLMResult
 from langchain_core.retrievers import BaseRetriever
@@ -31,6 +32,7 @@ from sams_langchain import history
 from sams_langchain.content import asked, foreign
 from sams_langchain.govern import Govern, begin, blocks, mark, pulling, vouched
 from sams_langchain.tools import is_memory_tool
+from sams_langchain.turns import judge
 
 T = TypeVar("T")
 
@@ -78,7 +80,9 @@ class Observer(BaseCallbackHandler):
         call_id = more.get("tool_call_id")
         for block in where:
             if call_id is None:  # a loop of one's own, which gives the tool its arguments alone
-                history.ran(block.session.family, name, more.get("inputs"))
+                answer = history.ran(block.session.family, name, more.get("inputs"))
+                if answer is not None and is_memory_tool(tool):
+                    judge(where, answer, ())
             history.remember(block.session.family, call_id=call_id)
 
     def on_retriever_start(self, serialized: Any, query: str, **more: Any) -> None:
@@ -95,9 +99,7 @@ class Observer(BaseCallbackHandler):
         if not where:
             return
         sent = [message for batch in messages for message in batch]
-        for told in dict.fromkeys(
-            [*asked(more.get("invocation_params")), *(told for m in sent for told in foreign(m))]
-        ):
+        for told in dict.fromkeys([*_asked(more), *(told for m in sent for told in foreign(m))]):
             mark(where, "content", told)
         for block in where:
             family = block.session.family
@@ -107,7 +109,7 @@ class Observer(BaseCallbackHandler):
     def on_llm_start(self, serialized: Any, prompts: Any, **more: Any) -> None:
         """Mark before a model that takes plain text is asked to read by itself."""
         where = self.where()
-        for told in dict.fromkeys(asked(more.get("invocation_params"))):
+        for told in dict.fromkeys(_asked(more)):
             mark(where, "content", told)
 
     def on_llm_new_token(self, token: Any, *, chunk: Any = None, **more: Any) -> None:
@@ -136,6 +138,12 @@ class Observer(BaseCallbackHandler):
             where = self.where()
             for each in dict.fromkeys(told):
                 mark(where, "content", each)
+
+
+def _asked(more: Mapping[str, Any]) -> list[str]:
+    """Name what a request asks for; some of its options are fields of the model alone."""
+    model: Any = _caller(BaseLanguageModel)
+    return [*asked(more.get("invocation_params")), *asked(getattr(model, "__dict__", None))]
 
 
 def _caller(kind: Callable[..., T]) -> T | None:

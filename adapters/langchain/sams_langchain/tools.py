@@ -64,7 +64,7 @@ class MemoryTool(BaseTool):
     def _run(self, arguments: Any, call_id: str | None, runtime: Any) -> Any:
         with rejoined():
             try:
-                unique = _judged(call_id, runtime)
+                unique = _judged(call_id, arguments, runtime)
             except SamsError as error:
                 return self._answer(refusal(error), call_id)
             answer = call_memory(self.name, arguments, unique, partial(self._session, runtime))
@@ -73,7 +73,7 @@ class MemoryTool(BaseTool):
     async def _arun(self, arguments: Any, call_id: str | None, runtime: Any) -> Any:
         with rejoined():
             try:
-                unique = _judged(call_id, runtime)
+                unique = _judged(call_id, arguments, runtime)
             except SamsError as error:
                 return self._answer(refusal(error), call_id)
             find = partial(self._session, runtime)
@@ -145,7 +145,7 @@ def session_here(governed: Govern) -> AgentSession:
         raise NoSession("the resolver found no session here") from error
 
 
-def _judged(call_id: str | None, runtime: Any) -> str | None:
+def _judged(call_id: str | None, arguments: Any, runtime: Any) -> str | None:
     """Judge the turn that this call is part of, and return an id that no other turn repeats."""
     if not call_id:
         return call_id
@@ -153,7 +153,8 @@ def _judged(call_id: str | None, runtime: Any) -> str | None:
     judged = where[0].call if where else None
     if isinstance(judged, Judged) and judged.state is state and judged.call_id == call_id:
         return judged.unique  # by the middleware, around this very call
-    return judge_call(where, state, call_id, getattr(runtime, "tools", ()))
+    tools = getattr(runtime, "tools", ())
+    return judge_call(where, state, call_id, tools, arguments=arguments)
 
 
 def memory_tools(governed: Govern | None = None) -> list[BaseTool]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool
 
 from sams_core.errors import SamsError
@@ -34,6 +35,7 @@ def judge_call(
     tools: Iterable[Any],
     messages: Sequence[BaseMessage] | None = None,
     place: int | None = None,
+    arguments: object = None,
 ) -> str | None:
     """Judge the turn that a call is part of; return an id that no call of another turn has.
 
@@ -55,8 +57,22 @@ def judge_call(
         answer = history.heard(block.session.family, call_id)
         if answer is not None:
             judge(where, answer, tools)
-            return f"{call_id} {answer.id}"
+            if arguments is None or _made(answer, call_id, arguments):
+                return f"{call_id} {answer.id}"
+    if _resumable():  # a turn that waited goes on, and its conversation isn't here
+        mark(where, "history", history.FOREIGN)
     return call_id
+
+
+def _resumable() -> bool:
+    """Tell whether this runs in a graph or workflow, which may hand on what an earlier run was told."""
+    given = (var_child_runnable_config.get() or {}).get("configurable", {})
+    return bool(given.get("checkpoint_ns"))
+
+
+def _made(answer: AIMessage, call_id: str | None, arguments: object) -> bool:
+    # Some models number their calls anew in each turn, so an id alone proves nothing.
+    return any((c["id"], c["args"]) == (call_id, arguments) for c in answer.tool_calls)
 
 
 def _strange(block: Governing, where: list[Governing], messages: Sequence[BaseMessage]) -> bool:

@@ -63,7 +63,12 @@ def tainting(obj: T, bound: AgentSession | None, reason: str | None) -> T:
 
 def _is_kind(obj: object) -> bool:
     client = getattr(sys.modules.get("langchain_mcp_adapters.client"), "MultiServerMCPClient", ())
-    return isinstance(obj, (_KINDS, client))
+    return isinstance(obj, (_KINDS, client, _of_graphs("BaseStore")))
+
+
+def _of_graphs(name: str) -> Any:
+    """Return a class of LangGraph's stores, or no class where nobody has imported them."""
+    return getattr(sys.modules.get("langgraph.store.base"), name, ())
 
 
 # What is no call, although it has a public name.
@@ -77,7 +82,7 @@ _COMPOSES = frozenset(
 )
 _FILLS = (
     *("aadd_", "add_", "adelete", "afrom_", "amdelete", "amset", "aupsert", "close", "create"),
-    *("delete", "drop", "from_", "mdelete", "mset", "persist", "save", "upsert"),
+    *("aput", "delete", "drop", "from_", "mdelete", "mset", "persist", "put", "save", "upsert"),
 )
 # And what is one, or makes another object of this one, although its name isn't public.
 _CALLS = ("__aiter__", "__anext__", "__call__", "__getitem__", "__iter__", "__next__")
@@ -100,7 +105,7 @@ def _marks(cls: type, name: str) -> bool:
         return name in _CALLS and not (issubclass(cls, BaseModel) and hasattr(BaseModel, name))
     if name in _COMPOSES or (issubclass(cls, BaseModel) and hasattr(BaseModel, name)):
         return False
-    filled = issubclass(cls, VectorStore | BaseRetriever | BaseStore)
+    filled = issubclass(cls, (VectorStore, BaseRetriever, BaseStore, _of_graphs("BaseStore")))
     return not (filled and name.startswith(_FILLS))
 
 
@@ -169,6 +174,8 @@ class _Mark:
             body["is_lc_serializable"] = classmethod(lambda cls: False)
         if hasattr(cls, "__del__"):
             body["__del__"] = lambda self: None
+        if not cls.__dictoffset__:  # or its objects would have another layout than the copy
+            body["__slots__"] = ()
         return types.new_class(cls.__name__, (cls,), {}, lambda ns: ns.update(body))
 
     def _method(self, cls: type, name: str, method: Any) -> Any:
@@ -178,6 +185,8 @@ class _Mark:
             return method if inner is method.__func__ else type(method)(inner)
         if not callable(method) or isinstance(method, type):
             return method
+        if name in ("batch", "abatch") and issubclass(cls, _of_graphs("BaseStore")):
+            return self._carrying_out(method)
         if _marks(cls, name):
             routine = inspect.isroutine(method) or isinstance(method, functools.partial)
             kept = self._keeping(method) if name in _GIVES else method
@@ -187,6 +196,23 @@ class _Mark:
         if makes and getattr(method, "__module__", None) not in _REFER:
             return self._keeping(method)
         return method
+
+    def _carrying_out(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap what a LangGraph store does all of its work by: to fill it alone is no call."""
+        marked = marking(method, method, self._bound, self._source)
+
+        def chosen(ops: list[object]) -> Callable[..., Any]:
+            return method if all(isinstance(op, _of_graphs("PutOp")) for op in ops) else marked
+
+        @functools.wraps(method)
+        def batch(store: Any, ops: Any) -> Any:
+            return chosen(ops := [*ops])(store, ops)
+
+        @functools.wraps(method)
+        async def abatch(store: Any, ops: Any) -> Any:
+            return await chosen(ops := [*ops])(store, ops)
+
+        return abatch if inspect.iscoroutinefunction(method) else batch
 
     def _keeping(self, method: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(method)

@@ -80,7 +80,8 @@ async def test_a_query_engine_with_a_structured_model_stays_clean(session: Agent
     ours = Ours()
     llm = LLM.as_structured_llm(Answer)
     with govern(trusted=[ours])(session):
-        answer = await RetrieverQueryEngine.from_args(ours, llm=llm).aquery("q")
+        # Asked by no other test: a mock that repeats its prompt would say it for a marked session.
+        answer = await RetrieverQueryEngine.from_args(ours, llm=llm).aquery("what is structured?")
     assert "page 1" in str(answer)
     assert not session.tainted, names(session)
 

@@ -113,7 +113,8 @@ class Curated:
         )
         sql = (
             "SELECT v.path, v.handle, v.version, t.description, v.date, "  # noqa: S608 - ours
-            "CASE WHEN length(t.content) <= :contents THEN t.content ELSE '' END "
+            # Bytes, since length() counts a text up to its first NUL only; characters are counted below.
+            "CASE WHEN length(CAST(t.content AS BLOB)) <= 4 * :contents THEN t.content ELSE '' END "
             f"FROM versions v INDEXED BY {name} JOIN texts t ON t.id = v.id "
             f"WHERE v.labelled = {int(labelled)} AND {when} AND {key} > :after "
             f"ORDER BY {key} LIMIT :limit"
@@ -121,7 +122,15 @@ class Curated:
         values = {"after": after, "limit": limit, "contents": contents, "at": at}
         rows: list[tuple[Any, ...]] = self._read(lambda db: db.execute(sql, values).fetchall(), [])
         return [
-            Row(path, handle if labelled else None, version, description, date, labelled, text)
+            Row(
+                path,
+                handle if labelled else None,
+                version,
+                description,
+                date,
+                labelled,
+                text if len(text) <= contents else "",
+            )
             for path, handle, version, description, date, text in rows
         ]
 

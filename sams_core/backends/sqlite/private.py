@@ -80,7 +80,9 @@ def private_copy(store: Store, database: Path, limit: int) -> Iterator[sqlite3.C
     """
     with ExitStack() as stack:
         try:
-            private = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sams-")))
+            # What can't be removed now is this user's alone, and hides no error of what was done with it.
+            made = tempfile.TemporaryDirectory(prefix="sams-", ignore_cleanup_errors=True)
+            private = Path(stack.enter_context(made))
         except OSError as error:
             raise failed("making a private folder", error) from None
         try:

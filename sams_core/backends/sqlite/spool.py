@@ -36,6 +36,8 @@ _NAME = re.compile(
     r"[0-9a-f]{16}-[wpr]-[0-9a-f]{16}-[0-9a-f]{16}-[0-9a-f]{16}-[0-9a-f]{8}-[0-9a-f]{32}\.json"
 )
 _MOST_NAMES = 200_000
+# Errors that are no file's fault: the same file could be read a moment later.
+_OURS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
 _KINDS = {"w": "write", "p": "proposal"}
 _MOST_LISTINGS = 100
 _QUICK = 65_536  # bytes of a folder that is listed in well under a millisecond
@@ -308,7 +310,11 @@ class Spool:
         """Return the change in a file, or None if it is gone or isn't what its name says."""
         try:
             change = decode(self._bytes(name), self.scope, self.limits)
-        except (OSError, ValueError, ValidationError, SamsError):
+        except OSError as error:
+            if error.errno in _OURS:
+                raise failed("reading a change", error) from None
+            return None
+        except (ValueError, ValidationError, SamsError):
             return None
         kind = _KINDS[name.kind]
         agrees = (
