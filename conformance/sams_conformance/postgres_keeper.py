@@ -15,12 +15,17 @@ comes when the process at its other end was killed, is the order to stop.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+_PATIENCE = 5.0  # seconds
 
 
 class Keeper:
@@ -42,8 +47,10 @@ class Keeper:
                     order["start"], stdout=log, stderr=log, **self._start
                 )
         if "kill" in order and self._server is not None:
+            children = _children(self._server.pid)
             self._server.kill()
             self._server.wait()
+            _see_off(children)
         running = self._server is not None and self._server.poll() is None
         return {"pid": self._server.pid if running and self._server is not None else None}
 
@@ -57,6 +64,36 @@ class Keeper:
                 self._server.kill()
                 self._server.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _children(pid: int) -> list[int]:
+    """Return the processes that one has started, as far as the system tells."""
+    try:
+        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _runs(pid: int) -> bool:
+    """Tell whether it is a server's process that could end by itself: neither gone nor stopped."""
+    try:
+        name, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+    except OSError:
+        return False
+    return name.endswith("(postgres") and rest.split()[0] not in ("Z", "T")
+
+
+def _see_off(processes: list[int]) -> None:
+    """Wait until the processes of a killed server have noticed and ended, and end those that can't.
+
+    One that waits for a light lock of another one which has ended waits for ever, and no server starts.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while any(map(_runs, processes)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    for pid in filter(_runs, processes):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def main(folder: str, user: str) -> None:

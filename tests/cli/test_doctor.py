@@ -577,6 +577,7 @@ def test_a_container_that_is_open_to_all_is_noted_where_agents_are_separate(
 @needs_root
 def test_what_the_caller_may_not_look_at_is_bad_and_never_fine(separate: SQLiteBackend) -> None:
     as_agent(lambda: write_as_agent(separate))
+    examine(Folders(separate.folders.base), separate.limits)  # imports what that user couldn't
 
     folder = separate.folders.container(SHOP)
     for store in ("ledger", "curated", "queue"):
