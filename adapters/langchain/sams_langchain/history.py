@@ -24,12 +24,14 @@ FOREIGN = "a conversation from elsewhere"
 STATE = "sams_history"
 
 _PARTS = 4  # of a pointer: owner, last message, how many, their digest
-_FAMILIES, _TURNS = 1000, 100  # of which a process remembers; more only cost a mark
+# What a process remembers at least: so many families, and of each so many answers and keys. What it has
+# forgotten costs a mark, unless the pointer in the state covers it. No conversation has as many keys.
+_FAMILIES, _TURNS, _KEYS = 1000, 100, 10_000
 
 
 @dataclass(frozen=True)
 class _Known:
-    own: set[str] = field(default_factory=set)
+    own: dict[str, None] = field(default_factory=dict)  # keys of messages, the newest last
     turns: dict[str, AIMessage] = field(default_factory=dict)  # by the ids of their calls
 
 
@@ -51,19 +53,25 @@ def remember(family: Family, messages: Iterable[BaseMessage] = (), call_id: obje
     """Take messages, or the call with this id, for the family's own."""
     known = _of(family)
     if isinstance(call_id, str):
-        known.own.add("call " + call_id)
+        known.own["call " + call_id] = None
     for message in messages:
-        known.own.update(keys(message))
+        known.own.update(dict.fromkeys(keys(message)))
         if isinstance(message, AIMessage):
             if not isinstance(message.content, str) or _beside(message):
                 for told in (message.content, message.text):  # all that a chain or a client keeps
-                    known.own.add(_text(told, message.tool_calls))
+                    known.own[_text(told, message.tool_calls)] = None
             for call in message.tool_calls:
                 known.turns.pop(call["id"] or "", None)  # so that the newest is the last one
                 known.turns[call["id"] or ""] = message
-    if len(known.turns) > _TURNS:
-        for old in list(known.turns)[:-_TURNS]:
-            known.turns.pop(old, None)
+    _forget(known.turns, _TURNS)
+    _forget(known.own, _KEYS)
+
+
+def _forget(kept: dict[str, Any], most: int) -> None:
+    """Drop the oldest, seldom enough that it costs little a message."""
+    if len(kept) > 2 * most:
+        for old in list(kept)[:-most]:
+            kept.pop(old, None)
 
 
 def ran(family: Family, name: str, arguments: object) -> AIMessage | None:
@@ -128,7 +136,7 @@ def _known(message: BaseMessage, known: Sequence[Set[str]]) -> bool:
 
 def strange(family: Family, messages: Iterable[BaseMessage], vouched: Set[str]) -> bool:
     """Tell whether a model's answer or a tool's result among messages isn't known as the family's."""
-    known = (_of(family).own, vouched)
+    known = (_of(family).own.keys(), vouched)
     return not all(_known(message, known) for message in messages)
 
 
@@ -204,7 +212,7 @@ def own(
     clean = not (isinstance(said, list) and len(said) == _PARTS and said[0] != owner and messages)
     covered: int | None = None  # what few ask for, and takes reading all of it
     calls: set[str] = set()
-    heard = (_of(session.family).own,)
+    heard = (_of(session.family).own.keys(),)
     fresh = []
     for number, message in enumerate(messages):
         mine = _known(message, heard)

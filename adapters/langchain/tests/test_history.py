@@ -26,7 +26,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from sams_core import AgentSession
-from sams_langchain import SamsMiddleware, govern, memory_tools
+from sams_langchain import SamsMiddleware, govern, history, memory_tools
 from sams_langchain.scripted import said, scripted
 
 GO: Any = {"messages": [("user", "go")]}
@@ -268,3 +268,22 @@ def test_a_tool_that_goes_on_while_the_stream_waits_marks_and_finds_its_session(
     assert done.wait(30)
     assert list(stream) == []
     assert written() == {"n": True}
+
+
+def test_what_a_process_remembers_is_bounded_and_old_threads_stay_clean(
+    session: AgentSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "_KEYS", 30)
+    monkeypatch.setattr(history, "_TURNS", 5)
+    turns = [message for number in range(40) for message in (call(f"c{number}"), f"ok {number}")]
+    agent: Any = create_agent(
+        scripted(*turns),
+        [calc],
+        checkpointer=InMemorySaver(),
+        middleware=[SamsMiddleware(session, trusted=[calc])],
+    )
+    for thread in [*range(20)] * 2:
+        agent.invoke(GO, {"configurable": {"thread_id": str(thread)}})
+    known = history._of(session.family)
+    assert (len(known.own) <= 60, len(known.turns) <= 10) == (True, True)
+    assert not session.tainted, session.sources
