@@ -6,6 +6,7 @@ What isn't listed marks: uploads, hosted tools, citations, and types that don't 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
@@ -67,6 +68,7 @@ _RUN_BY_THE_APP = (
     ("name", "parameters"),
     ("title", "properties"),  # a bare JSON schema
 )
+_PLAIN = (str, int, float, type(None))  # in which no key is
 # Hold such descriptions, and may have beside them what the provider runs.
 _HOLDERS = ("cachePoint", "function_declarations", "toolSpec")
 _EXTRAS = frozenset(
@@ -132,11 +134,16 @@ def _keys(data: object, parts: tuple[str, ...], depth: int = 4) -> list[str]:
         return []
     found = []
     for key, value in data.items():
-        if isinstance(key, str) and any(part in key.lower() for part in parts):
+        if isinstance(key, str) and _has(key.lower(), parts):
             found += [key] if _full(value) else []
-        else:
+        elif not isinstance(value, _PLAIN):
             found += _keys(value, parts, depth - 1)
     return found
+
+
+@lru_cache(4_096)  # a model has dozens of options, and each request is looked at
+def _has(key: str, parts: tuple[str, ...]) -> bool:
+    return any(part in key for part in parts)
 
 
 def offered(tools: object) -> list[str]:
@@ -173,7 +180,7 @@ def asked(params: object) -> list[str]:
     rest = {
         key: value
         for key, value in params.items()
-        if key not in ("tools", "functions") and not any(form in str(key) for form in _FORMS)
+        if key not in ("tools", "functions") and not _has(str(key), _FORMS)
     }
     told = [f"asked for {key}" for key in _keys(rest, _ASKED) if not key.endswith(_NOT_ASKED)]
     return offered(params.get("tools")) + _deeper(rest) + told
@@ -188,6 +195,7 @@ def _deeper(data: object, depth: int = 4) -> list[str]:
     return [
         told
         for key, value in data.items()
+        if key == "tools" or not isinstance(value, _PLAIN)
         for told in (offered(value) if key == "tools" else _deeper(value, depth - 1))
     ]
 
