@@ -73,6 +73,7 @@ class Family:
         self._asked: set[tuple[str, str]] = set()  # what is recorded, as its callers spell it
         self._owed: dict[tuple[str, str], Source] = {}
         self._lock = ForkSafeLock()
+        self.kept: dict[str, object] = {}  # what adapters know of it, by their modules
 
     def mark(self, *sources: Source) -> None:
         """Record sources durably; on failure raise `SessionClosed` and keep the family closed."""

@@ -5,7 +5,7 @@ What isn't listed marks: uploads, hosted tools, citations, and types that don't 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -68,7 +68,6 @@ _RUN_BY_THE_APP = (
     ("name", "parameters"),
     ("title", "properties"),  # a bare JSON schema
 )
-_PLAIN = (str, int, float, type(None))  # in which no key is
 # Hold such descriptions, and may have beside them what the provider runs.
 _HOLDERS = ("cachePoint", "function_declarations", "toolSpec")
 _EXTRAS = frozenset(
@@ -83,18 +82,31 @@ _EXTRAS = frozenset(
 )
 
 
+def _kind(cls: type) -> type[BaseMessage] | None:
+    kinds = (AIMessage, ToolMessage, HumanMessage, SystemMessage)
+    return next((kind for kind in kinds if issubclass(cls, kind)), None)
+
+
+# Which of the messages that are known here those of a class are. pydantic's classes take long to say that
+# an object isn't one of theirs.
+kind_of: Callable[[type], type[BaseMessage] | None] = lru_cache(256)(_kind)
+
+
 def foreign(message: BaseMessage) -> list[str]:
     """Name what a message has that nobody vouched for; a tool's result is judged by its call."""
-    if isinstance(message, ToolMessage):
+    kind = kind_of(type(message))
+    if kind is ToolMessage:
         return []
-    if isinstance(message, AIMessage):
-        found = _blocks(message.content, _SAID)
-        found += [f"{key} beside an answer" for key in _beside(message.additional_kwargs)]
-        found += [f"{key} of an answer" for key in _keys(message.response_metadata, _READ)]
-        return found
-    if isinstance(message, HumanMessage | SystemMessage):
+    if kind is None:
+        return [f"a {type(message).__name__}"]
+    if kind is not AIMessage:
         return _blocks(message.content, _TEXT)
-    return [f"a {type(message).__name__}"]
+    found = _blocks(message.content, _SAID)
+    if message.additional_kwargs:
+        found += [f"{key} beside an answer" for key in _beside(message.additional_kwargs)]
+    if message.response_metadata:
+        found += [f"{key} of an answer" for key in _keys(message.response_metadata, _READ)]
+    return found
 
 
 def _beside(kwargs: Mapping[str, Any]) -> list[str]:
@@ -126,19 +138,26 @@ def _full(value: object) -> bool:
     return bool(value)
 
 
-def _keys(data: object, parts: tuple[str, ...], depth: int = 4) -> list[str]:
+def _keys(data: Any, parts: tuple[str, ...], depth: int = 4) -> list[str]:
     """Return the keys, at any depth that providers use, that have such a part and a value."""
     if isinstance(data, list | tuple):
         return [key for each in data for key in _keys(each, parts, depth)]
-    if not isinstance(data, Mapping) or not depth:
+    if not depth or not _holds(type(data)):
         return []
     found = []
     for key, value in data.items():
         if isinstance(key, str) and _has(key.lower(), parts):
             found += [key] if _full(value) else []
-        elif not isinstance(value, _PLAIN):
+        elif _holds(type(value)):
             found += _keys(value, parts, depth - 1)
     return found
+
+
+def _is_container(cls: type) -> bool:
+    return issubclass(cls, (Mapping, list, tuple))
+
+
+_holds: Callable[[type], bool] = lru_cache(1_024)(_is_container)
 
 
 @lru_cache(4_096)  # a model has dozens of options, and each request is looked at
@@ -154,13 +173,15 @@ def offered(tools: object) -> list[str]:
 
 
 def _hosted(tool: Any) -> str | None:
-    if isinstance(tool, BaseTool):
-        unknown = sorted(set(tool.extras or {}) - _EXTRAS) if getattr(tool, "extras", None) else []
-        return f"{tool.name} with {unknown[0]}" if unknown else None
-    if callable(tool):
-        return None  # a function or a schema, run by the app
-    if not isinstance(tool, Mapping):
-        return "an unknown kind of tool"
+    if type(tool) is not dict:
+        if isinstance(tool, BaseTool):
+            extras = getattr(tool, "extras", None)  # which older versions don't have
+            unknown = sorted(set(extras) - _EXTRAS) if extras else []
+            return f"{tool.name} with {unknown[0]}" if unknown else None
+        if callable(tool):
+            return None  # a function or a schema, run by the app
+        if not isinstance(tool, Mapping):
+            return "an unknown kind of tool"
     kind = tool.get("type")
     if kind in ("function", "custom") and not tool.keys().isdisjoint(("function", "name")):
         return None
@@ -186,16 +207,16 @@ def asked(params: object) -> list[str]:
     return offered(params.get("tools")) + _deeper(rest) + told
 
 
-def _deeper(data: object, depth: int = 4) -> list[str]:
+def _deeper(data: Any, depth: int = 4) -> list[str]:
     """Name the hosted tools that are offered further inside, as in an `extra_body`."""
     if isinstance(data, list | tuple):
         return [told for each in data for told in _deeper(each, depth)]
-    if not isinstance(data, Mapping) or not depth:
+    if not depth or not _holds(type(data)):
         return []
     return [
         told
         for key, value in data.items()
-        if key == "tools" or not isinstance(value, _PLAIN)
+        if key == "tools" or _holds(type(value))
         for told in (offered(value) if key == "tools" else _deeper(value, depth - 1))
     ]
 

@@ -19,10 +19,13 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from sams_core.locks import ForkSafeLock
 from sams_core.session import AgentSession
 from sams_core.taint import Family
+from sams_langchain.content import kind_of
 
 FOREIGN = "a conversation from elsewhere"
 STATE = "sams_history"
 
+# In one order of keys: databases and clients have their own.
+_in_order = json.JSONEncoder(sort_keys=True, default=repr).encode
 _PARTS = 4  # of a pointer: owner, last message, how many, their digest
 # What a process remembers at least: so many families, and of each so many answers and keys. What it has
 # forgotten costs a mark, unless the pointer in the state covers it. No conversation has as many keys.
@@ -44,9 +47,13 @@ def _named(location: str, container: str, name: str) -> _Known:
 
 
 def _of(family: Family) -> _Known:
-    # By name, because a server may open the session anew for each request.
-    with _lock:
-        return _named(family.backend.location, family.container, family.name)
+    found = family.kept.get(__name__)
+    if not isinstance(found, _Known):
+        # By name, because a server may open the session anew for each request.
+        with _lock:
+            found = _named(family.backend.location, family.container, family.name)
+        family.kept[__name__] = found
+    return found
 
 
 def remember(family: Family, messages: Iterable[BaseMessage] = (), call_id: object = None) -> None:
@@ -63,15 +70,15 @@ def remember(family: Family, messages: Iterable[BaseMessage] = (), call_id: obje
             for call in message.tool_calls:
                 known.turns.pop(call["id"] or "", None)  # so that the newest is the last one
                 known.turns[call["id"] or ""] = message
-    _forget(known.turns, _TURNS)
-    _forget(known.own, _KEYS)
+    if len(known.turns) > 2 * _TURNS:
+        _forget(known.turns, _TURNS)
+    if len(known.own) > 2 * _KEYS:
+        _forget(known.own, _KEYS)
 
 
 def _forget(kept: dict[str, Any], most: int) -> None:
-    """Drop the oldest, seldom enough that it costs little a message."""
-    if len(kept) > 2 * most:
-        for old in list(kept)[:-most]:
-            kept.pop(old, None)
+    for old in list(kept)[:-most]:
+        kept.pop(old, None)
 
 
 def ran(family: Family, name: str, arguments: object) -> AIMessage | None:
@@ -112,25 +119,26 @@ def _beside(message: AIMessage) -> list[object]:
 def _text(content: object, calls: Sequence[Any], beside: Sequence[object] = ()) -> str:
     """Return what an answer's text is known by; what is beside it only if it comes with it."""
     parts = (content, [(c["name"], c["args"], c["id"]) for c in calls], *beside)
-    try:  # in one order of keys: databases and clients have their own
-        told = json.dumps(parts, sort_keys=True, default=repr)
+    try:
+        told = _in_order(parts)
     except (TypeError, ValueError):  # keys of several types, or a circle
         told = repr(parts)
     return "text " + hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _known(message: BaseMessage, known: Sequence[Set[str]]) -> bool:
+def _known(message: Any, known: Sequence[Set[str]]) -> bool:
     """Tell whether one of its keys is in one of the sets; text is hashed only if nothing else tells."""
-    if isinstance(message, ToolMessage):
+    kind = kind_of(message.__class__)
+    if kind is AIMessage:
+        key = "" if message.id is None else "said " + message.id
+    elif kind is ToolMessage:
         key = "call " + message.tool_call_id
-    elif not isinstance(message, AIMessage):
-        return True
-    elif message.id is not None:
-        key = "said " + message.id
     else:
-        key = ""
-    if key and any(key in each for each in known):
         return True
+    if key:
+        for each in known:
+            if key in each:
+                return True
     return any(not each.isdisjoint(keys(message)) for each in known)
 
 
@@ -212,6 +220,7 @@ def own(
     clean = not (isinstance(said, list) and len(said) == _PARTS and said[0] != owner and messages)
     covered: int | None = None  # what few ask for, and takes reading all of it
     calls: set[str] = set()
+    answers: list[AIMessage] = []  # whose calls aren't among them yet
     heard = (_of(session.family).own.keys(),)
     fresh = []
     for number, message in enumerate(messages):
@@ -222,13 +231,16 @@ def own(
             if covered is None:
                 covered = _covered(session, messages, said)
             fresh.append(message)
+            while answers:
+                answer = answers.pop()
+                made = (
+                    *answer.tool_calls,
+                    *answer.invalid_tool_calls,
+                )  # LangChain answers the latter
+                calls.update("call " + (call["id"] or "") for call in made)
             mine = number < covered or _known(message, (vouched, calls))
         if mine and isinstance(message, AIMessage):
-            made = (
-                *message.tool_calls,
-                *message.invalid_tool_calls,
-            )  # LangChain answers the latter
-            calls.update("call " + (call["id"] or "") for call in made)
+            answers.append(message)
         clean = clean and mine
     remember(session.family, fresh)  # once marked, they are the family's too
     return clean

@@ -21,7 +21,7 @@ from langsmith.utils import tracing_is_enabled
 
 from sams_core.ambient import off_loop
 from sams_core.errors import NoSession, PermissionDenied, SamsError, StoreFailed
-from sams_core.govern import Bound, refuse_shadow
+from sams_core.govern import Bound, Governing, refuse_shadow
 from sams_core.session import AgentSession
 from sams_core.tools import TOOL_NAMES, refusal
 from sams_langchain import history
@@ -121,7 +121,8 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
             if session is None:
                 return None
             with self.governed.during(session):
-                _judge_history(session, list(state.get("messages", ())), state, entering=True)
+                messages = list(state.get("messages", ()))
+                _judge_history(session, messages, state, blocks(), entering=True)
             return _pointed(session, state)
 
     async def abefore_agent(self, state: SamsState, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -167,30 +168,33 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
                 return self._after(session, request, response)
 
     def _before(self, session: AgentSession, request: ModelRequest[Any]) -> None:
-        _judge_history(session, request.messages, request.state)
+        where = blocks()
+        _judge_history(session, request.messages, request.state, where)
         # What is in the messages is judged as it is sent, when the model's call begins.
         told = offered(request.tools) + asked(request.model_settings)
         for tool in request.tools:
-            if described_elsewhere(tool) and not trusted(blocks(), tool):
+            if is_memory_tool(tool) or not described_elsewhere(tool):
+                continue
+            if not trusted(where, tool):
                 told.append(f"{getattr(tool, 'name', '')}, described by its server")
         for each in dict.fromkeys(told):
-            mark(blocks(), "content", each)
+            mark(where, "content", each)
 
     def _after(
         self, session: AgentSession, request: ModelRequest[Any], response: ModelResponse[Any]
     ) -> ExtendedModelResponse[Any]:
-        said = list(response.result)
+        said, where = list(response.result), blocks()
         for told in dict.fromkeys(each for message in said for each in foreign(message)):
-            mark(blocks(), "content", told)
+            mark(where, "content", told)
         for place, message in enumerate(said):
             if message.id is None:
                 message.id = str(uuid4())  # so that the pointer can name it
-            known = vouched(blocks(), session.family)
+            known = vouched(where, session.family)
             if getattr(message, "tool_calls", ()) and history.strange(
                 session.family, [message], known
             ):
-                mark(blocks(), "history", history.FOREIGN)  # other middleware had it from elsewhere
-            judge(blocks(), message, request.tools, said[place + 1 :])
+                mark(where, "history", history.FOREIGN)  # other middleware had it from elsewhere
+            judge(where, message, request.tools, said[place + 1 :])
         history.remember(session.family, said)
         state = request.state
         kept = [*state.get("messages", request.messages), *said]
@@ -230,16 +234,16 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
     def _judge(self, session: AgentSession, request: ToolCallRequest) -> Judged:
         call_id = request.tool_call["id"]
         refuse_shadow(request.tool_call["name"], is_memory_tool(request.tool))
+        where = blocks()
         messages = history.messages_of(request.state, call_id)
         place = history.turn(messages, call_id)
         answer = history.heard(session.family, call_id)
         # What was judged when the model was asked needn't be again; after a restart nothing was.
         said = None if answer is None else answer.id
         if said is None or place is None or said != messages[place].id:
-            _judge_history(session, messages, request.state)
-        unique = judge_call(
-            blocks(), request.state, call_id, getattr(request.runtime, "tools", ()), messages, place
-        )
+            _judge_history(session, messages, request.state, where)
+        tools = getattr(request.runtime, "tools", ())
+        unique = judge_call(where, request.state, call_id, tools, messages, place)
         # What other middleware made of the answer by now is the session's own, too.
         history.remember(session.family, messages[place:][:1] if place is not None else (), call_id)
         return Judged(call_id, request.state, unique)
@@ -296,11 +300,15 @@ def _pointed(session: AgentSession, state: SamsState) -> dict[str, Any]:
 
 
 def _judge_history(
-    session: AgentSession, messages: list[Any], state: Any, entering: bool = False
+    session: AgentSession,
+    messages: list[Any],
+    state: Any,
+    where: list[Governing],
+    entering: bool = False,
 ) -> None:
     said = state.get(history.STATE) if isinstance(state, dict) else None
-    if not history.own(session, messages, said, vouched(blocks(), session.family), entering):
-        mark(blocks(), "history", history.FOREIGN)
+    if not history.own(session, messages, said, vouched(where, session.family), entering):
+        mark(where, "history", history.FOREIGN)
 
 
 def _block(session: AgentSession) -> str:
