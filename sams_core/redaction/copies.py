@@ -28,7 +28,11 @@ def copies(text: str, *, whole: bool = False) -> Iterator[tuple[View, Way]]:
                 found.append((View(copy.text), (copy, *way)))
     yield from found
     for below, way in found:
-        for coded in (decoding.unescaped(below.text), decoding.unpacked(below)):
+        for coded in (
+            decoding.unescaped(below.text),
+            decoding.unescaped(below.text, quoted=True),  # `=AB` may be no escape, `=3D` or not
+            decoding.unpacked(below),
+        ):
             if coded is not None:
                 yield View(coded.text), (coded, *way)
 

@@ -61,10 +61,10 @@ def _unescape(match: re.Match[str]) -> str:
     return chars.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def unescaped(text: str) -> Shadow | None:
-    """Return `text` with its escapes read, or nothing if it has none."""
-    quoted = _QUOTED in text
-    if not quoted and not any(mark in text for mark in ("%", "&", "\\", "\x1b", "^[")):
+def unescaped(text: str, quoted: bool = False) -> Shadow | None:
+    """Return `text` with its escapes read, those of quoted-printable if wanted; nothing if it has none."""
+    marks = (_QUOTED,) if quoted else ("%", "&", "\\", "\x1b", "^[")
+    if not any(mark in text for mark in marks):
         return None
     builder = Builder()
     done = 0

@@ -307,3 +307,12 @@ def test_kinds_are_sorted_and_named_once() -> None:
         "assigned-secret",
         "github-token",
     )
+
+
+@pytest.mark.parametrize(
+    "secret",
+    ["k=ABIAQ3EGZ7PLM%53XWT2BN", "k=A3TXQ3EGZ7PLM\\x53XWT2BN", "pass%77ord=ABzK9mQ2xW7pL4t"],
+)
+def test_quoted_printable_beside_it_hides_no_escaped_secret(secret: str) -> None:
+    assert redact(secret).kinds
+    assert redact(f"a=3D1 {secret}").text == f"a=3D1 {redact(secret).text}"

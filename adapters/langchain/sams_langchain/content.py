@@ -146,6 +146,8 @@ def _keys(data: Any, parts: tuple[str, ...], depth: int = 4) -> list[str]:
         return []
     found = []
     for key, value in data.items():
+        if parts is _ASKED and _has(str(key), _FORMS):
+            continue
         if isinstance(key, str) and _has(key.lower(), parts):
             found += [key] if _full(value) else []
         elif _holds(type(value)):

@@ -84,15 +84,21 @@ def _forget(kept: dict[str, Any], most: int) -> None:
 def ran(family: Family, name: str, arguments: object) -> AIMessage | None:
     """Take for the family's own the newest call of a tool that was run by its arguments alone.
 
-    Return the answer that made it, if it is remembered.
+    Return the answer that made it, if it is remembered and its turn wasn't judged yet.
     """
-    for answer in [*_of(family).turns.values()][::-1]:
+    known = _of(family)
+    for answer in [*known.turns.values()][::-1]:
         made = [c for c in answer.tool_calls if (c["name"], c["args"]) == (name, arguments)]
         for call in made:
             remember(family, call_id=call["id"])
         if made:
-            return answer
+            return None if f"judged {answer.id}" in known.own else answer
     return None
+
+
+def judged(family: Family, messages: Iterable[BaseMessage]) -> None:
+    """Note that the turns of these answers were judged, with what came after them."""
+    _of(family).own.update({f"judged {message.id}": None for message in messages})
 
 
 def heard(family: Family, call_id: str | None) -> AIMessage | None:

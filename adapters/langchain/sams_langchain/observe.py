@@ -143,7 +143,8 @@ class Observer(BaseCallbackHandler):
 def _asked(more: Mapping[str, Any]) -> list[str]:
     """Name what a request asks for; some of its options are fields of the model alone."""
     model: Any = _caller(BaseLanguageModel)
-    return [*asked(more.get("invocation_params")), *asked(getattr(model, "__dict__", None))]
+    fields = dict(getattr(model, "__dict__", ()))  # a copy: another thread may be adding a client
+    return [*asked(more.get("invocation_params")), *asked(fields)]
 
 
 def _caller(kind: Callable[..., T]) -> T | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from types import FrameType
@@ -17,7 +18,7 @@ from langgraph.channels import LastValue
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
 from langgraph.types import Command
-from langsmith.utils import tracing_is_enabled
+from langsmith.run_helpers import get_tracing_context
 
 from sams_core.ambient import off_loop
 from sams_core.errors import NoSession, PermissionDenied, SamsError, StoreFailed
@@ -91,9 +92,13 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
         super().__init__()
         self.governed = Govern(session_or_resolver, trusted=trusted)
         self._tools = memory_tools()
-        if not tracing_is_enabled():
+        if not _traced():
             for name in _TRACED:
                 setattr(self, name, _plain(getattr(self, name)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy has its class's hooks: these would go on with the object that it was made of.
+        return {name: value for name, value in vars(self).items() if name not in _TRACED}
 
     @property
     # An attribute there; here the agent's own list is looked at when it is read.
@@ -196,6 +201,7 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
                 mark(where, "history", history.FOREIGN)  # other middleware had it from elsewhere
             judge(where, message, request.tools, said[place + 1 :])
         history.remember(session.family, said)
+        history.judged(session.family, said)
         state = request.state
         kept = [*state.get("messages", request.messages), *said]
         update = {history.STATE: history.pointer(session, kept, state.get(history.STATE))}
@@ -275,6 +281,14 @@ class SamsMiddleware(AgentMiddleware[SamsState, Any, Any]):
 
 # Hooks that LangChain has LangSmith trace.
 _TRACED = ("wrap_model_call", "awrap_model_call", "wrap_tool_call", "awrap_tool_call")
+
+
+def _traced() -> bool:
+    """Tell whether tracing is on; LangSmith's own answer would stand for as long as the process runs."""
+    here = get_tracing_context()
+    names = (f"{one}_TRACING{two}" for one in ("LANGSMITH", "LANGCHAIN") for two in ("", "_V2"))
+    told = any(os.environ.get(name, "").lower() == "true" for name in names)
+    return bool(here.get("parent") or here.get("enabled") or told)
 
 
 def _plain(hook: Callable[..., Any]) -> Callable[..., Any]:

@@ -59,7 +59,9 @@ def judge_call(
             judge(where, answer, tools)
             if arguments is None or _made(answer, call_id, arguments):
                 return f"{call_id} {answer.id}"
-    if _resumable():  # a turn that waited goes on, and its conversation isn't here
+    # A tool's own call inside a turn that was judged waited for nobody.
+    inside = bool(where) and isinstance(where[0].call, Judged)
+    if not inside and _resumable():  # a turn that waited goes on, and its conversation isn't here
         mark(where, "history", history.FOREIGN)
     return call_id
 
@@ -67,7 +69,8 @@ def judge_call(
 def _resumable() -> bool:
     """Tell whether this runs in a graph or workflow, which may hand on what an earlier run was told."""
     given = (var_child_runnable_config.get() or {}).get("configurable", {})
-    return bool(given.get("checkpoint_ns"))
+    # Without a checkpointer no turn waits; a LangGraph that doesn't tell may have one.
+    return bool(given.get("checkpoint_ns")) and given.get("__pregel_checkpointer", 1) is not None
 
 
 def _made(answer: AIMessage, call_id: str | None, arguments: object) -> bool:

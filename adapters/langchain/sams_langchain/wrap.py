@@ -205,12 +205,14 @@ class _Mark:
             return method if all(isinstance(op, _of_graphs("PutOp")) for op in ops) else marked
 
         @functools.wraps(method)
-        def batch(store: Any, ops: Any) -> Any:
-            return chosen(ops := [*ops])(store, ops)
+        def batch(*given: Any, **named: Any) -> Any:
+            *store, ops = *given, *named.values()  # no store where an object has its own `batch`
+            return chosen(ops := [*ops])(*store, ops)
 
         @functools.wraps(method)
-        async def abatch(store: Any, ops: Any) -> Any:
-            return await chosen(ops := [*ops])(store, ops)
+        async def abatch(*given: Any, **named: Any) -> Any:
+            *store, ops = *given, *named.values()
+            return await chosen(ops := [*ops])(*store, ops)
 
         return abatch if inspect.iscoroutinefunction(method) else batch
 
