@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -134,6 +134,8 @@ def printing() -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.EPIPE:
             raise
+        with suppress(OSError, ValueError, AttributeError):  # or what is buffered fails again at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         why = error.strerror or "I/O error"
         raise click.ClickException(
             f"the output can't be written ({why}); nothing is undone"
