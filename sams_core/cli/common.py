@@ -134,7 +134,8 @@ def printing() -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.EPIPE:
             raise
-        with suppress(OSError, ValueError, AttributeError):  # or what is buffered fails again at exit
+        # Or what is buffered would fail again at exit, with a traceback and a code of its own.
+        with suppress(OSError, ValueError, AttributeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         why = error.strerror or "I/O error"
         raise click.ClickException(
