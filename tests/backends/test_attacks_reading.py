@@ -1,4 +1,4 @@
-"""A change that can't be read for a reason that isn't its file's is no change that isn't there."""
+"""What can't be read for a reason that isn't its own, such as no descriptor left, isn't taken for missing."""
 
 from __future__ import annotations
 
@@ -58,3 +58,15 @@ def test_without_descriptors_a_private_copy_is_refused_with_a_typed_error(
         with pytest.raises(StoreFailed):
             owner.clear_runs(ACME)
     assert owner.clear_runs(ACME) == 1
+
+
+def test_a_queue_that_cant_be_listed_is_no_empty_queue(
+    sqlite: SQLiteBackend, open_clean: Callable[..., AgentSession]
+) -> None:
+    open_clean(sqlite).memory_write("assigned", "a", "text", "d")
+    (folder,) = sqlite.folders.base.glob("*/queue")
+    os.utime(folder, (1e9, 1e9))  # a listing is remembered only once the folder has settled
+    owner = Owner(sqlite, "olga")
+    with _none_left(), pytest.raises(StoreFailed):
+        owner.changes(ACME)
+    assert len(owner.changes(ACME)) == 1

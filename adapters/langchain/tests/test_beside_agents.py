@@ -114,7 +114,7 @@ def test_tracing_can_be_switched_on_after_a_middleware_was_made() -> None:
 
 @pytest.mark.parametrize("more", [{"extra_headers": {"x-conversation-id": "4"}}])
 def test_headers_in_a_models_fields_name_no_source(more: Any) -> None:
-    model: Any = ChatOpenAI(model="m", api_key="x", model_kwargs=more)  # type: ignore[arg-type]
+    model: Any = ChatOpenAI(model="m", api_key="x", model_kwargs=more)  # type: ignore[arg-type]  # pydantic makes the key
     assert asked(vars(model)) == []
 
 
@@ -148,7 +148,7 @@ def test_a_store_with_a_batch_of_its_own_is_wrapped_as_it_is(session: AgentSessi
 
     store = Kept()
     plain: Any = store.batch
-    store.batch = lambda ops: plain(ops)  # type: ignore[method-assign]
+    store.batch = lambda ops: plain(ops)  # type: ignore[method-assign]  # as a spy does
     marked = session.tainting(store)
     marked.put(("a",), "k", {"x": 1})
     assert not session.tainted

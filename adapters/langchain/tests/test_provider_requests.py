@@ -31,7 +31,7 @@ def calc(query: str) -> str:
 def offline(kind: Any, sent: Callable[[], None], **fields: Any) -> Any:
     """Return a provider's model that says when it would send a request, and sends none."""
 
-    class Offline(kind):  # type: ignore[misc]
+    class Offline(kind):  # type: ignore[misc]  # chosen by the caller
         def _generate(self, messages: Any, *args: Any, **more: Any) -> ChatResult:
             sent()
             return ChatResult(generations=[ChatGeneration(message=AIMessage("so it is"))])

@@ -51,7 +51,7 @@ async def test_a_state_that_another_session_paused_tells_no_more(each_mode: Any)
     ask = helper(lab, lab.fetch(), calls=[[lab.calls_fetch()]])
     agent = writer(lab, [ASK], [lab.write()], tools=[ask])
     for tool in agent.tools[:4]:
-        tool.needs_approval = True  # type: ignore[union-attr]
+        tool.needs_approval = True  # type: ignore[union-attr]  # a function tool
     governed = govern(trusted=[ask])
     with governed(lab.session()):
         paused = (await lab.go(governed, agent)).to_state().to_string()
