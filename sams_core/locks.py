@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# A child that is forked while another thread imports a module waits for that module for ever. So what
+# the package's verbs need is imported with it, and what the standard library imports on first use too.
+import atexit  # noqa: F401  # for weakref.finalize
 import os
 import threading
 import weakref

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 import sams_core
 
@@ -26,6 +29,42 @@ def test_importing_the_core_loads_no_framework_and_no_adapter() -> None:
     assert "sams_core" in roots
     assert not {root for root in roots if root.startswith(FRAMEWORKS)}
     assert not {root for root in roots if root.startswith("sams_") and root != "sams_core"}
+
+
+VERBS = """
+import sys
+from sams_core import AgentSession, DreamerSession, Owner, PermissionDenied, open_backend
+if sys.argv[1].startswith("sqlite"):
+    from sams_core import SQLiteBackend
+before = set(sys.modules)
+backend = open_backend(sys.argv[1])
+agent = AgentSession(backend, session_id="s", agent="bot", assigned="tenant:acme", user="insider",
+                     observed="by-hand")
+agent.memory_write("run", "n", "c", "AKIAIOSFODNN7EXAMPLE &quot;x&quot; %41%42 \\u0041 d3d3d3d3d3d3")
+agent.memory_write("assigned", "note.md", "kaffee \u3042\u30a2\u6f22\u5b57 \u0e01", "d")
+agent.tainting(len)("a page")
+agent.memory_read("run", "n"), agent.memory_index("run"), agent.memory_search("assigned", "kaffee \u6f22")
+job = DreamerSession(backend, job_id="j", scope="tenant:acme")
+job.snapshot()
+job.propose("note2.md", "c", "d", rationale="r", evidence=["run n"])
+owner = Owner(backend, "olga")
+for change in owner.changes("tenant:acme"):
+    change.diff()
+owner.accept("tenant:acme", change.id, change.digest, endorse="I read it")
+agent.memory_search("assigned", "kaffee \u6f22")
+try:
+    agent.memory_write("org", "n", "c", "d")
+except PermissionDenied:
+    print(*sorted(set(sys.modules) - before))
+"""
+
+
+@pytest.mark.parametrize("scheme", ["sqlite:", "memory:"])
+def test_no_verb_imports_anything(scheme: str, tmp_path: Path) -> None:
+    """A child forked while another thread imports a module waits for that module for ever."""
+    url = f"sqlite:{tmp_path / 'store'}" if scheme == "sqlite:" else scheme
+    ran = subprocess.run([sys.executable, "-c", VERBS, url], capture_output=True, text=True)
+    assert (ran.stderr, ran.stdout.strip()) == ("", "")
 
 
 def test_the_public_names_are_there() -> None:

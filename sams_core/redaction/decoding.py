@@ -9,6 +9,7 @@ print nothing).
 from __future__ import annotations
 
 import binascii
+import html
 import re
 
 from sams_core.redaction.engine import Pattern, View
@@ -42,8 +43,6 @@ def _unescape(match: re.Match[str]) -> str:
     if match["control"]:
         return ""
     if match["html"]:
-        import html  # its table of names is only worth loading for a text that uses them
-
         return html.unescape(match[0])
     if match["percent"]:
         return bytes.fromhex(match[0].replace("%", "")).decode("utf-8", "replace")

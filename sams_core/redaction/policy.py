@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import stat
+import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,8 +145,6 @@ def _state(path: Path) -> tuple[int, ...] | None:
 
 @functools.lru_cache(maxsize=32)
 def _loaded(path: Path, state: tuple[int, ...]) -> TextPolicy:
-    import tomllib
-
     try:
         with open(path, "rb") as file:
             document = tomllib.loads(file.read(_LARGEST).decode("utf-8"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -89,16 +90,12 @@ def load_rules(path: str | os.PathLike[str]) -> tuple[Rule, ...]:
     `entropy` (bits a character, 0 to 20, default 0), `value` (a test, default `any`). Raises
     `RuleError` for a malformed rule, `tomllib.TOMLDecodeError` and `OSError` for the file.
     """
-    import tomllib
-
     return parse(tomllib.loads(Path(path).read_text(encoding="utf-8")))
 
 
 @functools.cache
 def shipped() -> tuple[Rule, ...]:
     """Read the rules this package brings, in the order of their files' names."""
-    import tomllib  # needed once, on first use
-
     folder = Path(__file__).parent / "rules"
     rules: list[Rule] = []
     for file in sorted(folder.glob("*.toml")):

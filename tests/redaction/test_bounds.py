@@ -121,11 +121,10 @@ def test_no_text_makes_it_crash(text: str) -> None:
 
 def test_importing_compiles_nothing() -> None:
     code = (
-        "import re2, sys; made = []; real = re2.compile\n"
+        "import re2; made = []; real = re2.compile\n"
         "re2.compile = lambda *a, **k: made.append(a) or real(*a, **k)\n"
         "import sams_core.redaction\n"
         "assert not made, made\n"
-        "assert 'tomllib' not in sys.modules or True\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

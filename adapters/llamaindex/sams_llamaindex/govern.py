@@ -6,7 +6,6 @@ import threading
 import weakref
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import cached_property
 from types import FrameType
 from typing import ClassVar
 
@@ -31,22 +30,23 @@ class Block(Governing):
         self.runs: set[object] = (
             set()
         )  # those of workflows that were begun inside and haven't ended
+        self._was_marked: bool | None = None  # not asked yet; the ledger needn't be asked twice
 
     def _enter(self, frame: FrameType | None) -> AgentSession:
         session = super()._enter(frame)
         _blocks.add(self)
         return session
 
-    @cached_property
-    def _was_marked(self) -> bool:
-        with suppress(SamsError):
-            return self.session.tainted
-        return True
-
     def marked(self) -> bool:
         """Tell whether the session was marked when this was asked first, or has been since, here."""
         family = self.session.family
-        return bool(family._recorded or family._owed) or self._was_marked
+        if family._recorded or family._owed:
+            return True
+        if self._was_marked is None:
+            self._was_marked = True  # if it can't be known
+            with suppress(SamsError):
+                self._was_marked = self.session.tainted
+        return self._was_marked
 
     def _leave(self) -> None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 from typing import Any, Literal
 
 import psycopg
@@ -93,9 +93,8 @@ class Grant:
 
 def migrations() -> list[tuple[str, str]]:
     """Return names and texts of the migrations in order; their number is the schema's version."""
-    folder = resources.files("sams_core.backends.postgres") / _FOLDER
-    names = sorted(f.name for f in folder.iterdir() if f.name.endswith(".sql"))
-    return [(name, (folder / name).read_text("utf-8")) for name in names]
+    folder = Path(__file__).with_name(_FOLDER)
+    return [(file.name, file.read_text("utf-8")) for file in sorted(folder.glob("*.sql"))]
 
 
 def schema_sql() -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -66,8 +68,6 @@ def files(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 def user(uid: int) -> str:
     """Name a user."""
-    import pwd
-
     try:
         return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
     except KeyError:
@@ -76,8 +76,6 @@ def user(uid: int) -> str:
 
 def group(gid: int) -> str:
     """Name a group."""
-    import grp
-
     try:
         return f"{grp.getgrgid(gid).gr_name} (gid {gid})"
     except KeyError:

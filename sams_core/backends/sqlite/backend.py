@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import os
 from collections import defaultdict
 from collections.abc import Sequence
@@ -442,8 +443,6 @@ class SQLiteBackend:
         check_container(container)
         group = None
         if agents_group is not None:
-            import grp
-
             try:
                 group = grp.getgrnam(agents_group).gr_gid
             except KeyError:

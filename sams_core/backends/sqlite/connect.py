@@ -16,7 +16,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -318,9 +317,8 @@ _scripts: dict[Store, list[str]] = {}
 def migrations(store: Store) -> list[str]:
     """Return a store's migrations in order; their number is the schema version."""
     if store not in _scripts:
-        folder = resources.files("sams_core.backends.sqlite") / "migrations" / store
-        files = sorted(f.name for f in folder.iterdir() if f.name.endswith(".sql"))
-        _scripts[store] = [(folder / name).read_text("utf-8") for name in files]
+        folder = Path(__file__).with_name("migrations") / store
+        _scripts[store] = [file.read_text("utf-8") for file in sorted(folder.glob("*.sql"))]
     return _scripts[store]
 
 
