@@ -1,5 +1,6 @@
 """What every test shares: anyio on asyncio alone, no deadlines, and the documents' examples."""
 
+import gc
 import os
 import tempfile
 from typing import Any
@@ -14,6 +15,11 @@ from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 if "CI" not in os.environ:
     settings.register_profile("sams", deadline=None)
     settings.load_profile("sams")
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()  # the frameworks' modules and the tests are never garbage: no need to look again
 
 
 @pytest.fixture

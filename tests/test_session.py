@@ -221,14 +221,14 @@ def test_an_index_is_paged_trusted_first_and_cursors_carry_no_labelled_text(
     dirty.mark_tainted("a page")
     for number in range(4):
         publish(owner, clean, f"good{number}", "c")
-        publish(owner, dirty, f"aaa-bad{number}", "c")
+        publish(owner, dirty, f"aaa-nasty{number}", "c")
     reader = open_clean(backend, "reader")
     pages, cursor = [], None
     while True:
         page = reader.memory_index("assigned", cursor)
         pages.append(page)
         cursor = page.cursor
-        assert "bad" not in repr(page)
+        assert "nasty" not in repr(page)
         if cursor is None:
             break
     lines = [line for page in pages for line in page.items]

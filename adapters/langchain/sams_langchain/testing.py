@@ -59,7 +59,7 @@ class LangChainApp:
         }
         self._tools = {key: self._tool(key, live) for key, live in cast.tools.items()}
         self.trusted = self._trusted()
-        self._main = {True: self._build(True), False: self._build(False)}
+        self._main = {True: self._build(True)}  # and False, if it is asked for
         starting = cast.agents if self._over else cast.agents[:1]
         self._outside = not all(each.memory for each in starting)  # of every middleware
 
@@ -149,6 +149,8 @@ class LangChainApp:
     def _agent_for(self, go: Go, saver: Any) -> Any:
         governed = go.block == "governed"
         if saver is None:
+            if governed not in self._main:
+                self._main[governed] = self._build(governed)
             return self._main[governed]
         kept = self.cast.folder / f"{go.thread}.pause"
         if go.pause:

@@ -99,6 +99,9 @@ class Fresh(MCPServer):
 
 
 @pytest.mark.parametrize(
+    "mode", ["run", pytest.param("run_streamed", marks=pytest.mark.slow)], indirect=True
+)
+@pytest.mark.parametrize(
     "whose",
     ["the agent's", "a later agent's", "of another class", "prefixed", "prefixed and unnamed"],
 )
@@ -110,8 +113,8 @@ async def test_a_trusted_server_vouches_in_a_history_for_its_own_tools_only(
     if foreign:
         reader = Agent(name="A", tools=[mode.fetch()], model=mode.script([mode.calls_fetch()]))
         await Runner.run(reader, "read", session=history, run_config=mode.quiet())
-    for again in (False, True):
-        async with connect("lookup", name=None if "unnamed" in whose else "crm") as stdio:
+    async with connect("lookup", name=None if "unnamed" in whose else "crm") as stdio:
+        for again in (False, True):
             server = Fresh(stdio) if whose == "of another class" else stdio
             reader = agent(mode, server)
             reader.mcp_config = {"include_server_in_tool_names": "prefixed" in whose}
@@ -122,7 +125,7 @@ async def test_a_trusted_server_vouches_in_a_history_for_its_own_tools_only(
                 first = agent(mode, server, [mode.write("w0", "p/0")])
                 first.mcp_servers, first.handoffs, reader = [], [reader], first
             await mode.play(reader, session_=history, trusted=(server,))
-        restored._calls.clear()  # as in a new process
+            restored._calls.clear()  # as in a new process
     assert [c.tainted for c in mode.changes()] == [foreign] * 2
 
 
