@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import sams_core
+from sams_core.backends.postgres import grant
 
 FRAMEWORKS = (
     "langchain",
@@ -34,8 +35,8 @@ def test_importing_the_core_loads_no_framework_and_no_adapter() -> None:
 VERBS = """
 import sys
 from sams_core import AgentSession, DreamerSession, Owner, PermissionDenied, open_backend
-if sys.argv[1].startswith("sqlite"):
-    from sams_core import SQLiteBackend
+if sys.argv[1].startswith("postgres"):
+    from sams_core import PostgresBackend
 before = set(sys.modules)
 backend = open_backend(sys.argv[1])
 agent = AgentSession(backend, session_id="s", agent="bot", assigned="tenant:acme", user="insider",
@@ -59,10 +60,17 @@ except PermissionDenied:
 """
 
 
-@pytest.mark.parametrize("scheme", ["sqlite:", "memory:"])
-def test_no_verb_imports_anything(scheme: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", ["memory", "sqlite", "postgres"])
+def test_no_verb_imports_anything(
+    scheme: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """A child forked while another thread imports a module waits for that module for ever."""
-    url = f"sqlite:{tmp_path / 'store'}" if scheme == "sqlite:" else scheme
+    url = f"{scheme}:{tmp_path / 'store' if scheme == 'sqlite' else ''}"
+    if scheme == "postgres":
+        database = request.getfixturevalue("database")
+        url = database.login("anybody")
+        for role in ("agent", "dreamer", "owner"):
+            grant(database.admin, database.login_name("anybody"), role, "tenant:acme", True)
     ran = subprocess.run([sys.executable, "-c", VERBS, url], capture_output=True, text=True)
     assert (ran.stderr, ran.stdout.strip()) == ("", "")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import socket
+import sys
 import threading
 import traceback
 
@@ -143,6 +145,23 @@ def test_a_forked_child_uses_no_connection_of_its_parent(store: Store) -> None:
     assert theirs != mine
     with backend._pool.connection() as db:
         assert db.execute("SELECT pg_backend_pid()").fetchone() == (mine,)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems name these otherwise")
+@pytest.mark.parametrize(("given", "idle"), [("", 30), ("?keepalives_idle=7", 7)])
+def test_a_server_that_vanished_is_noticed_in_about_a_minute(
+    store: Store, given: str, idle: int
+) -> None:
+    url = store.database.granted("agent", ACME) + given
+    with (
+        connecting.connect(connecting.Secret(url)) as connection,
+        socket.socket(fileno=os.dup(connection.fileno())) as tcp,
+    ):
+        assert tcp.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == idle
+        assert tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL) == 10
+        assert tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT) == 3
+        assert tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 60_000
 
 
 def test_killed_connections_are_replaced_without_a_restart(store: Store) -> None:

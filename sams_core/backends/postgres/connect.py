@@ -27,6 +27,13 @@ T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
 _PATIENCE = 30.0  # seconds for a free connection; then the pool counts as exhausted
 _MOST_IDLE = 4
+# The system's own would let a verb wait for hours on a server that vanished without a word.
+_TCP = {
+    "keepalives_idle": 30,  # seconds, as the next
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,  # milliseconds
+}
 _RETRIED = {"40001", "40P01"}  # a serialization failure or a deadlock: nothing was stored
 _REFUSALS: dict[str, Callable[[], SamsError]] = {
     "SM001": lambda: PermissionDenied("this login has no grant for that", rule="no-grant"),
@@ -113,7 +120,7 @@ class Secret:
 
 def _defaults(url: str) -> dict[str, Any]:
     given = conninfo_to_dict(url)
-    mine = {"connect_timeout": 10, "application_name": "sams", "client_encoding": "utf8"}
+    mine = {"connect_timeout": 10, "application_name": "sams", "client_encoding": "utf8"} | _TCP
     return {name: value for name, value in mine.items() if name not in given}
 
 
