@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -81,7 +81,7 @@ def in_child(work: Callable[[], None]) -> int:
     if pid == 0:
         code = 1
         try:
-            signal.alarm(60)
+            faulthandler.dump_traceback_later(60, exit=True)  # where it waits for ever
             work()
             code = 0
         finally:
