@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from sams_core.backend import Backend, WouldBlock, impatient
 from sams_core.errors import PermissionDenied
-from sams_core.locks import ForkSafeLock
+from sams_core.locks import ForkSafeLock, gate
 
 if TYPE_CHECKING:
     from sams_core.session import AgentSession
@@ -79,6 +79,7 @@ class Activation:
     ) -> None:
         self.session, self.observer, self._brief = session, observer, brief
         self.alive = False
+        self.inherited = False  # from the process that this one was forked from
         self.frame: FrameType | None = None
         self._entered: tuple[int, object, object] = (0, None, None)
         self._token: Token[Activation | None] | None = None
@@ -202,9 +203,18 @@ def current_activation() -> Activation | None:
 
 
 def _keep_only_this_thread() -> None:
-    """After a fork the parent's other threads, and what they had active, don't exist here."""
+    """After a fork the parent's other threads, and what they had active, don't exist here.
+
+    What this code was inside of stays, for observers and against owner verbs. Its session isn't at
+    work here any more: a pool's worker lives on when the block has ended, and works for others.
+    """
+    around, mine = set(), _ambient.get()
+    while mine is not None:
+        around.add(mine)
+        mine = mine._outer
     for activation in list(_live):
-        if activation._entered[0] != threading.get_ident():
+        activation.inherited = True
+        if activation not in around and activation._entered[0] != threading.get_ident():
             activation._leave()
 
 
@@ -219,9 +229,9 @@ def entered_here() -> list[Activation]:
 
 
 def current_session() -> AgentSession | None:
-    """Return the session at work here, or None."""
+    """Return the session at work here, or None; a block that a forked child inherits is none of its."""
     activation = current_activation()
-    return None if activation is None else activation.session
+    return None if activation is None or activation.inherited else activation.session
 
 
 async def hop(work: Callable[[], T]) -> T:
@@ -239,7 +249,7 @@ async def off_loop(backend: Backend, work: Callable[[], T]) -> T:
 
     A thread costs about 140 us, a read by key or a mark about 10 to 100.
     """
-    if backend.inline:
+    if backend.inline and not gate.closed():
         try:
             with impatient():
                 return work()

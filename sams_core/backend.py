@@ -153,7 +153,10 @@ class Backend(Protocol):
         """Return the open changes, oldest first, each with its base; digests are left empty."""
 
     def standing(self, container: str, change_id: str) -> Standing | None:
-        """Return a change, open or not, with its state."""
+        """Return a change, open or not, with its state; `successor` is the open or decided one.
+
+        Raises `NotFound` (rule `not-open`) where the text went with its successor's decision.
+        """
 
     def decide(
         self, container: str, decision: Decision, entry: Entry | None, expected: int

@@ -26,7 +26,8 @@ Bound = AgentSession | Callable[..., AgentSession] | None
 class Trusted:
     """The objects that the harness vouches for, compared by identity and never by name.
 
-    Whoever registers a tool chooses its name and metadata, so text is refused (`InvalidArguments`).
+    Whoever registers a tool chooses its name and metadata, so text is refused (`InvalidArguments`),
+    and so is a class, which would vouch for none of its objects.
     """
 
     def __init__(self, objects: Iterable[object] = ()) -> None:
@@ -36,6 +37,8 @@ class Trusted:
         self._kept = tuple(objects)  # kept alive, so that no other object gets one's identity
         if any(each is None or isinstance(each, str | bytes) for each in self._kept):
             raise InvalidArguments("trusted: tool objects, never names: an outsider chooses names")
+        if any(isinstance(each, type) for each in self._kept):
+            raise InvalidArguments("trusted: the object that the agent uses, not its class")
         self._known = set(map(identity, self._kept))
         for each in self._kept:
             _log.info("trusted: %s", visible_line(_name(each)))
@@ -49,7 +52,10 @@ class Trusted:
 
     def named(self, name: str) -> bool:
         """Tell whether one of the objects has this name: enough for a past call, for no tool at hand."""
-        return any(_name(each) == name for each in self._kept)
+        return any(
+            name in (_name(each), getattr(each, "__name__", None), getattr(each, "tool_name", None))
+            for each in self._kept
+        )
 
     def refuse_whole(self, tools: object) -> None:
         """Raise `PermissionDenied` (rule `trusts-everything`) where `tools` is the very list given.

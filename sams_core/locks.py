@@ -1,45 +1,38 @@
-"""Locks that a forked child finds free, whatever another thread of its parent was doing."""
+"""Locks that a forked child finds free, and a gate at which a fork waits for what has locks of its own.
+
+Interrupts are thought of throughout: a signal's handler may raise, and the interpreter runs it where a
+function begins or a call has ended, so also inside `__enter__` and `__exit__` that are written in Python.
+"""
 
 from __future__ import annotations
 
 # A child that is forked while another thread imports a module waits for that module for ever. So what
 # the package's verbs need is imported with it, and what the standard library imports on first use too.
 import atexit  # noqa: F401  # for weakref.finalize
+import functools
 import os
 import threading
+import time
 import weakref
-from types import TracebackType
+from _thread import RLock
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
+_PATIENCE = 20.0  # seconds that a fork waits for what is in progress
+_NAP = 0.0005  # seconds
 
 
-class ForkSafeLock:
-    """A re-entrant lock; a child process gets a new one, because nobody there will release the old."""
+class ForkSafeLock(RLock):  # type: ignore[misc]  # typeshed calls it final; it isn't
+    """A re-entrant lock; a child process finds it free, because nobody there would release it."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
         _locks.add(self)
-
-    def acquire(self, *, blocking: bool = True) -> bool:
-        """Take the lock, or say at once that it is taken."""
-        return self._lock.acquire(blocking=blocking)
-
-    def release(self) -> None:
-        """Give the lock back."""
-        self._lock.release()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        self._lock.release()
 
     def renew(self) -> None:
         """Forget who holds it."""
-        self._lock = threading.RLock()
+        self._at_fork_reinit()  # type: ignore[attr-defined]  # as the standard library does
 
 
 _locks: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
@@ -51,3 +44,89 @@ def _renew_all() -> None:
 
 
 os.register_at_fork(after_in_child=_renew_all)
+
+
+class ForkGate:
+    """Counts what is in progress; a fork waits for it, and what would begin meanwhile waits for the fork.
+
+    A library that is written in C (SQLite, RE2) has locks of its own. A child inherits those that other
+    threads hold at that moment, and waits for them for ever.
+    """
+
+    def __init__(self) -> None:
+        self.spoilt = False  # whether this process was forked in the middle of something
+        self._inside: dict[int, int] = {}  # how deep each thread is
+        self._forking: int | None = None  # the thread that forks
+        self._idle = False
+        self._first: list[Callable[[], None]] = []
+        os.register_at_fork(
+            before=self._before,
+            # No function in Python, which an interrupt could keep from being run.
+            after_in_parent=functools.partial(setattr, self, "_forking", None),
+            after_in_child=self._in_child,
+        )
+
+    def before_fork(self, work: Callable[[], None]) -> None:
+        """Have `work` done before each fork, when nothing is in progress."""
+        self._first.append(work)
+
+    def closed(self) -> bool:
+        """Tell whether another thread is about to fork."""
+        return self._forking not in (None, threading.get_ident())
+
+    def through(self, function: F) -> F:
+        """Return `function` as one that passes the gate."""
+        inside, ident = self._inside, threading.get_ident
+
+        @functools.wraps(function)
+        def passing(*args: Any, **kwargs: Any) -> Any:
+            me = ident()
+            depth = inside.get(me, 0)
+            try:
+                inside[me] = depth + 1
+                if not depth and self._forking is not None:
+                    self._wait(me)
+                return function(*args, **kwargs)
+            finally:  # puts back what it found, wherever an interrupt came
+                if depth:
+                    inside[me] = depth
+                else:
+                    inside.pop(me, None)
+
+        return passing  # type: ignore[return-value]  # it takes and returns the same
+
+    def _wait(self, me: int) -> None:
+        while self.closed():
+            self._inside.pop(me, None)
+            while self.closed():
+                time.sleep(_NAP)
+            self._inside[me] = 1
+
+    def _before(self) -> None:
+        me, deadline = threading.get_ident(), time.monotonic() + _PATIENCE
+        self._idle = False
+        while self.closed() and time.monotonic() < deadline:
+            time.sleep(_NAP)
+        self._forking = me
+        while set(self._inside) - {me} and time.monotonic() < deadline:
+            time.sleep(_NAP)
+        if not self._inside:  # this thread's own work can't be waited for
+            for work in self._first:
+                work()
+            self._idle = True
+
+    def _in_child(self) -> None:
+        self._forking = None
+        self._inside.clear()
+        self.spoilt = self.spoilt or not self._idle
+
+
+gate = ForkGate()
+
+
+def gated(cls: C) -> C:
+    """Let every public method of a class through the gate."""
+    for name, method in list(vars(cls).items()):
+        if not name.startswith("_") and callable(method):
+            setattr(cls, name, gate.through(method))
+    return cls

@@ -315,8 +315,9 @@ class Owner:
         change = self._present(standing)
         if standing.successor is not None:
             successor = self.backend.standing(scope, standing.successor)
-            found = self._present(successor).digest if successor else ""
-            raise ReviewMismatch(_text(digest), found)
+            if successor is None or successor.decision is not None:  # nothing to look at again
+                raise _not_open(standing)
+            raise ReviewMismatch(_text(digest), self._present(successor).digest)
         if not _same(change.digest, digest):
             raise ReviewMismatch(_text(digest), change.digest)
         base = None if change.base is None else change.base.digest

@@ -353,7 +353,9 @@ class AgentSession:
         """Let a memory call in: no debt of marks, no foreign run, somebody observing."""
         self.family.settle()
         activation = current_activation()
-        check_family(self, activation.session if activation else None)
+        check_family(self, current_session())
+        if activation is not None and activation.session.family is not self.family:
+            activation = None  # a forked child's, inherited
         if self._observed is None and (activation is None or activation.observer is None):
             self.family.mark(make_source("unobserved", UNOBSERVED))
 

@@ -118,10 +118,19 @@ def test_a_rewrite_supersedes_and_shows_what_it_superseded(
         owner.reject(ACME, first.id)
     third = queued(session, owner, content="more harmless")
     assert third.supersedes == (first.id, second.id)
+    with pytest.raises(ReviewMismatch) as caught:
+        owner.accept(ACME, first.id, first.digest)
+    assert caught.value.found == third.digest  # what is open now, not what came in between
     assert owner.accept(ACME, third.id, third.digest).content == "more harmless"
     for old in (first, second):
-        with pytest.raises((ReviewMismatch, NotFound)):
-            owner.accept(ACME, old.id, old.digest)
+        for decide in (
+            lambda old=old: owner.accept(ACME, old.id, old.digest),
+            lambda old=old: owner.reject(ACME, old.id),
+            lambda old=old: owner.write(ACME, "p", "c", "d", expected_version=1, based_on=old.id),
+        ):
+            with pytest.raises(NotFound) as refused:
+                decide()
+            assert refused.value.rule == "not-open"  # on every store
     assert owner.changes(ACME) == []
 
 

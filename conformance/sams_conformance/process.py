@@ -108,7 +108,7 @@ def result(answer: dict[str, Any]) -> Any:
 @contextmanager
 def process(subject: Subject) -> Iterator[Process]:
     """Start a process that has the subject's store open; it ends with the block."""
-    command = [sys.executable, "-m", "sams_conformance.worker"]
+    command = [sys.executable, "-P", "-m", "sams_conformance.worker"]
     environment = {k: v for k, v in os.environ.items() if k != "SAMS_SESSION"}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     with subprocess.Popen(

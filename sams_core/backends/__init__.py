@@ -19,7 +19,8 @@ def open_backend(url: str, policy: TextPolicy | None = None) -> Backend:
     and `#` are literal. A text without a scheme is a directory. A `postgresql:` (or `postgres:`)
     address is libpq's, and needs the extra `postgres`. `policy` is what sessions, owners and jobs on
     this backend cut beyond the shipped rules, and beyond the `sams.toml` in a SQLite store's folder.
-    Raises `InvalidArguments` for another scheme; other schemes' packages are not imported.
+    Raises `InvalidArguments` for another scheme, `ImportError` where that extra isn't installed; other
+    schemes' packages are not imported.
     """
     scheme, colon, rest = url.partition(":")
     if not colon or len(scheme) == 1:  # no scheme, or a Windows drive

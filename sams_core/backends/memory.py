@@ -13,7 +13,7 @@ from sams_core.backend import Row, Standing, change_id_for
 from sams_core.backends import fts, stamp
 from sams_core.errors import NotFound, PermissionDenied
 from sams_core.limits import Limits
-from sams_core.locks import ForkSafeLock
+from sams_core.locks import ForkSafeLock, gated
 from sams_core.records import (
     Change,
     Decision,
@@ -68,6 +68,7 @@ class _Container:
         return None
 
 
+@gated
 class MemoryBackend:
     """Keep everything in this process; gone with it. Limits can be given for tests."""
 
@@ -103,7 +104,7 @@ class MemoryBackend:
             known = at.sessions.get(key.session_id)
             if known is not None:
                 if known.agent != key.agent:
-                    raise PermissionDenied("another agent's session", rule="other-agent")
+                    raise PermissionDenied("that session id is another agent's", rule="other-agent")
                 return
             at.sessions[key.session_id] = SessionInfo(key.session_id, key.agent, now())
             at.salts.setdefault(key.family, secrets.token_hex(16))
@@ -157,11 +158,11 @@ class MemoryBackend:
             change_id = stamp.new_id()
             if draft.replay:
                 change_id = change_id_for(at.salts[draft.key.family], draft.replay)
+                if change_id in at.closed:
+                    return stamp.forgotten(draft, change_id, at.closed[change_id])
                 first = self.standing(container, change_id)
                 if first is not None:
                     return first
-                if change_id in at.closed:
-                    return stamp.forgotten(draft, change_id, at.closed[change_id])
             stamp.check_base(draft.base_version, at.current(draft.path))
             opened = self._open(at)
             own = [c for c, by in at.spool.values() if by == writer]
@@ -172,8 +173,9 @@ class MemoryBackend:
                 stored_own=len(own),
                 bytes_own=self._used(at, writer) + _size(draft),
                 open_all=len(opened) - len(previous),
-                open_agent=sum(c.author == draft.key.agent for c in opened.values())
-                - len(previous),
+                open_agent=sum(
+                    c.author == draft.key.agent and c not in previous for c in opened.values()
+                ),
             )
             if draft.kind == "proposal":
                 if draft.key.session_id not in at.read_by:
@@ -323,6 +325,8 @@ class MemoryBackend:
             if decision is not None:
                 (change,) = self._with_bases(at, [decision.change])
                 return Standing(change, decision.outcome, decision)
+            if change_id in at.closed:
+                raise stamp.superseded()
             if change_id not in at.spool:
                 return None
             (change,) = self._with_bases(at, [at.spool[change_id][0]])
@@ -341,7 +345,7 @@ class MemoryBackend:
             if earlier is not None:
                 return stamp.repeated(earlier, decision, self.history(container, change.path))
             if change.id in at.closed:
-                raise NotFound("that change is not open any more: superseded", rule="not-open")
+                raise stamp.superseded()
             published = None if entry is None else self.publish(container, entry, expected)
             at.decisions[change.id] = decision
             at.spool.pop(change.id, None)

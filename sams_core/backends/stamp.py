@@ -236,6 +236,11 @@ def repeated(earlier: Decision, again: Decision, history: Iterable[Entry]) -> En
     return next((e for e in history if e.change_id == earlier.change.id), None)
 
 
+def superseded() -> NotFound:
+    """Return the refusal of a change whose writer rewrote it, and whose successor was decided."""
+    return NotFound("that change is not open any more: superseded", rule="not-open")
+
+
 def ledger_lost() -> Source:
     """Return the mark of a session of which memory exists that the ledger doesn't know."""
     return Source("ledger-lost", LEDGER_LOST, None, now())

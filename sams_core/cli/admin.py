@@ -30,15 +30,9 @@ def _postgres() -> tuple[Any, str]:
     kind, value, _ = location()
     if kind != "url" or value.partition(":")[0] not in ("postgresql", "postgres"):
         raise click.UsageError("give --url postgresql://... (SAMS_URL)")
-    return _module(), value
+    from sams_core.backends import postgres
 
-
-def _module() -> Any:
-    try:
-        import sams_core.backends.postgres as postgres
-    except ImportError as error:
-        raise click.UsageError(str(error)) from None
-    return postgres
+    return postgres, value
 
 
 @admin.command()
@@ -50,7 +44,9 @@ def install(as_text: bool) -> None:
     The login becomes the owner of the tables. It needs no superuser's rights and must be no agent's.
     """
     if as_text:
-        say(_module().schema_sql())
+        from sams_core.backends.postgres import schema_sql
+
+        say(schema_sql())
         return
     postgres, url = _postgres()
     say(f"ready: schema version {postgres.install_schema(url)}")
@@ -84,7 +80,11 @@ def grant(login: str, role: Any, scope: str, clean_sessions: bool) -> None:
 @store_options
 @click.pass_context
 def revoke(context: click.Context, login: str, role: Any, scope: str) -> None:
-    """Take a grant back, at once for open connections too; marks stay."""
+    """Take a grant back; marks stay.
+
+    Open connections lose it at once, but a transaction that is open could still commit what it wrote: end
+    them, too.
+    """
     from sams_core.visible import visible_line
 
     postgres, url = _postgres()

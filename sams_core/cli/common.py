@@ -198,6 +198,8 @@ class Guarded(click.Group):
             ctx.exit(REFUSED)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
+        except ImportError as error:  # what an extra brings; the message names it
+            raise click.UsageError(visible_line(str(error))) from None
         except Exception as error:
             if os.environ.get("SAMS_DEBUG"):
                 import traceback

@@ -39,7 +39,8 @@ def conformance(
 ) -> None:
     """Prove the rules C1 to C12 on a storage backend, or A1 to A25 on an adapter.
 
-    Exit code 0 only if every id that was asked for had a test that ran and passed.
+    Exit code 0 only if every id that was asked for had a test that ran and passed; ids of which nothing
+    applies to a framework, or to what is installed, are printed as `none` and left out.
     """
     from sams_core.ambient import refuse_beside_agent
 

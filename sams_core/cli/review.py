@@ -145,4 +145,6 @@ def _verbs(group: str, kind: Kind | None, text: str) -> click.Group:
 
 
 review = _verbs("review", None, "Decide on everything that awaits you: writes and proposals.")
-pending = _verbs("pending", "write", "The same for what agents wrote in their sessions.")
+pending = _verbs(
+    "pending", "write", "Decide on what agents wrote in their sessions, not on jobs' proposals."
+)

@@ -9,7 +9,9 @@ from sams_core.cli.common import location, say, store, store_options
 
 @click.command()
 @click.argument("scope")
-@click.option("--agents-group", metavar="G", help="The Unix group of the agents' processes.")
+@click.option(
+    "--agents-group", metavar="G", help="The Unix group of the agents' processes; it must exist."
+)
 @store_options
 def init(scope: str, agents_group: str | None) -> None:
     """Create the store of SCOPE: org, project:<id> or tenant:<id>."""
@@ -20,7 +22,9 @@ def init(scope: str, agents_group: str | None) -> None:
     refuse_beside_agent()
     with store(create=True) as backend:
         if not isinstance(backend, SQLiteBackend):
-            raise click.UsageError("init makes SQLite stores: give --base DIR")
+            raise click.UsageError(
+                "init makes SQLite stores (--base DIR); a database is set up by `sams admin`"
+            )
         backend.init_scope(scope, agents_group)
     _, value, _ = location()
     say(f"ready: {visible_line(scope)} in {visible_line(value)}")

@@ -179,7 +179,7 @@ class Story:
         self.tell.step("The web agent's process ends. A new one opens the same session.")
         words = (SHOP, WEB_SESSION, WEB_AGENT)
         done = subprocess.run(  # noqa: S603 - our own module, by our own interpreter
-            [sys.executable, "-m", "sams_core.demo.second_process", *words],
+            [sys.executable, "-P", "-m", "sams_core.demo.second_process", *words],
             capture_output=True,
             text=True,
             env=os.environ | {"SAMS_SESSION": WEB_SESSION, "SAMS_URL": self.stage.url},

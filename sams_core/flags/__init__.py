@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from sams_core import shadow
 from sams_core.flags.rules import TEXT_RULES
+from sams_core.locks import gate
 from sams_core.records import Flag
 from sams_core.redaction import decoding
 from sams_core.redaction.copies import copies, located
@@ -171,6 +172,7 @@ def _distinct(found: Iterable[_Found]) -> Iterator[_Found]:
         yield rule, start, end, why
 
 
+@gate.through  # RE2 has locks
 def review_flags(
     text: str, field: str = "content", rules: tuple[Rule, ...] = ()
 ) -> tuple[Flag, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from sams_core.locks import gate
 from sams_core.redaction.model import Redacted, Rule, RuleError
 from sams_core.redaction.policy import BUILT_IN, Cuts, TextPolicy, load_policy, policy_of
 from sams_core.redaction.replace import PERSONAL, redacted
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 
+@gate.through  # RE2 has locks
 def redact(text: str, *, personal: Collection[str] = (), rules: tuple[Rule, ...] = ()) -> Redacted:
     """Replace the secrets in `text` by ``[REDACTED:<kind>]``.
 

@@ -15,7 +15,11 @@ def conformance(*words: str) -> Result:
     return CliRunner().invoke(main, ["conformance", *words])
 
 
-def test_one_id_runs_on_a_temporary_store_of_our_own() -> None:
+def test_one_id_runs_on_a_temporary_store_of_our_own_in_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hashlib.py").write_text("raise SystemExit('a file of the working folder ran')")
+    monkeypatch.chdir(tmp_path)
     result = conformance("--id", "C1", "--json")
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)

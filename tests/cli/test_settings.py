@@ -52,6 +52,38 @@ def test_the_base_may_stand_anywhere_or_in_the_environment(
     assert f" --base {tmp_path / '.sams'} review show " in listed  # works in any folder
 
 
+WITHOUT_A_DRIVER = """
+import sys
+sys.modules["psycopg"] = None  # as where the extra isn't installed
+from click.testing import CliRunner
+from sams_core.cli import main
+for line in sys.stdin:
+    done = CliRunner().invoke(main, line.split())
+    print(done.exit_code, "pip install 'sams-adapters[postgres]'" in done.output, "secret" in done.output)
+"""
+
+
+def test_every_verb_says_which_extra_a_database_needs() -> None:
+    url = "--url postgresql://nobody:secret@127.0.0.1:1/none"
+    verbs = (
+        f"review list {SHOP}",
+        f"history {SHOP} p",
+        f"init {SHOP}",
+        "doctor",
+        "demo",
+        "admin grants",
+    )
+    lines = [f"{verb} {url}" for verb in verbs] + ["admin install --print"]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_A_DRIVER],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["2 True False"] * len(lines)
+
+
 def test_a_base_and_an_address_at_once_are_a_usage_error(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

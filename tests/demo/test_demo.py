@@ -104,9 +104,10 @@ def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
 
 
-def test_a_real_process_tells_it_through_a_proxy_setting(tmp_path: Path) -> None:
+def test_a_real_process_tells_it_in_any_folder_and_through_a_proxy_setting(tmp_path: Path) -> None:
+    (tmp_path / "hashlib.py").write_text("raise SystemExit('a file of the working folder ran')")
     done = subprocess.run(
-        [sys.executable, "-m", "sams_core.cli", "demo", "--base", "kept"],
+        [sys.executable, "-P", "-m", "sams_core.cli", "demo", "--base", "kept"],
         cwd=tmp_path,
         env=os.environ | {"http_proxy": "http://127.0.0.1:9", "PYTHONIOENCODING": "ascii"},
         capture_output=True,

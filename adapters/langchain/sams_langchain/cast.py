@@ -108,7 +108,7 @@ def sync_half(live: LiveTool) -> Callable[[str], str]:
 
 def mcp_tool(live: LiveTool) -> BaseTool:
     """Return what `langchain-mcp-adapters` makes of the kit's server, for sync modes as well."""
-    module = ["-m", "sams_conformance.a.mcp_server", live.spec.called, live.spec.returns]
+    module = ["-P", "-m", "sams_conformance.a.mcp_server", live.spec.called, live.spec.returns]
     server: Any = {"transport": "stdio", "command": sys.executable, "args": module}
     client = import_module("langchain_mcp_adapters.client").MultiServerMCPClient({"kit": server})
     with ThreadPoolExecutor() as pool:  # an event loop may be running here

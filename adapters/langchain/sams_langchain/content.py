@@ -12,9 +12,10 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
-_TEXT = frozenset({"text", "input_text", "output_text"})
+_TEXT = frozenset({"text", "input_text", "output_text", "guard_content", "cachePoint"})
 # What a model says by itself, in the spellings of providers and of LangChain.
 _SAID = _TEXT | {
+    "compaction",
     "custom_tool_call",
     "function_call",
     "input_json_delta",
@@ -32,22 +33,31 @@ _BESIDE = frozenset(
     {
         "__gemini_function_call_thought_signatures__",
         "__openai_function_call_ids__",
+        "_reasoning_api_fields",
+        "audio",
         "finish_reason",
         "function_call",
         "generation_id",
+        "id",
         "is_search_required",
         "model",
+        "model_id",
         "parsed",
         "reasoning",
         "reasoning_content",
         "reasoning_details",
+        "reasoning_items",
         "refusal",
         "response_id",
         "signature",
         "stop_reason",
         "thinking",
+        "thinking_blocks",
+        "time_created",
         "token_count",
         "tool_calls",
+        "tool_plan",
+        "total_tokens",
         "usage",
     }
 )
@@ -110,7 +120,13 @@ def foreign(message: BaseMessage) -> list[str]:
 
 
 def _beside(kwargs: Mapping[str, Any]) -> list[str]:
-    return [key for key, value in kwargs.items() if value and key not in _BESIDE]
+    found = []
+    for key, value in kwargs.items():
+        if key == "provider_specific_fields" and isinstance(value, Mapping):  # LiteLLM's
+            found += _beside(value)
+        elif key not in _BESIDE and _full(value):
+            found.append(key)
+    return found
 
 
 def _blocks(content: object, allowed: frozenset[str]) -> list[str]:

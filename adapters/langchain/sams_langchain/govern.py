@@ -6,6 +6,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
+from types import FrameType
 from typing import Any, TypeGuard
 
 from langchain_core.messages import BaseMessage
@@ -23,6 +24,7 @@ from sams_core.govern import (
     identity,
     undeclared,
 )
+from sams_core.session import AgentSession
 from sams_core.taint import Family
 from sams_langchain import history
 
@@ -136,18 +138,41 @@ def _ours(block: object) -> TypeGuard[_Block]:
     return isinstance(block, Governing) and isinstance(block.governed, Govern)
 
 
-def rejoined() -> AbstractContextManager[Any]:
-    """Enter again the block in which the run began, where the context that knew of it was lost.
+def strayed() -> _Block | None:
+    """Return the block in which the run began that this is part of, where the context knows of no such.
 
-    That is so when each chunk of a stream is pulled by another thread, as web servers do: the run's
-    own configuration, which LangChain hands on by reference, still has the block's handler.
+    So it is when each chunk of a stream is pulled by another thread, as web servers do; and of another
+    session's block when one task pulls several async streams: contexts are copied with the block that
+    was entered last. The run's own configuration, which LangChain hands on by reference, still has the
+    block's handler.
     """
-    config = var_child_runnable_config.get() if current_activation() is None else None
+    config = var_child_runnable_config.get()
     for handler in reversed(getattr((config or {}).get("callbacks"), "handlers", ())):  # innermost
         block = getattr(handler, "block", None)
         if _ours(block):
-            return block.governed(block.session)
-    return nullcontext()
+            here = current_activation()
+            inside = here is not None and (here is block or here.within(block))
+            return None if inside else block
+    return None
+
+
+def rejoined() -> AbstractContextManager[Any]:
+    """Enter again the block in which the run began, where the context knows of no such."""
+    block = strayed()
+    return nullcontext() if block is None else _Again(block)
+
+
+class _Again(Governing):
+    """A block entered again: it lies in what the first one lay in, not in what is at work here."""
+
+    def __init__(self, block: _Block) -> None:
+        super().__init__(block.governed, block.session, brief=True)
+        self._around = block._outer
+
+    def _enter(self, frame: FrameType | None) -> AgentSession:
+        session = super()._enter(frame)
+        self._outer = self._around
+        return session
 
 
 def mark(where: Iterable[Governing], kind: str, name: str) -> None:

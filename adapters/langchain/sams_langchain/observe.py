@@ -30,7 +30,7 @@ from sams_core.session import AgentSession
 from sams_core.taint import check_family
 from sams_langchain import history
 from sams_langchain.content import asked, foreign
-from sams_langchain.govern import Govern, begin, blocks, mark, pulling, vouched
+from sams_langchain.govern import Govern, begin, blocks, mark, pulling, strayed, vouched
 from sams_langchain.tools import is_memory_tool
 from sams_langchain.turns import judge
 
@@ -219,9 +219,14 @@ def _place() -> str:
 
 
 def _around(runs: Mapping[str, RunObserver], place: str) -> RunObserver | None:
-    """Return the innermost governed run that a place is in."""
+    """Return the innermost governed run that a place is in.
+
+    LangGraph numbers the runs inside a node, but for the first: they lie beside that one.
+    """
     while place and place not in runs:
-        place = place.rpartition("|")[0]
+        place, _, last = place.rpartition("|")
+        if last.isdigit():
+            place = place.rpartition("|")[0]
     return runs.get(place)
 
 
@@ -247,7 +252,8 @@ class _Slot:
     attached = registered = False
 
     def get(self) -> Observer | None:
-        found = blocks() if self.attached else []
+        own = strayed() if self.attached else None
+        found = [own] if own is not None else blocks() if self.attached else []
         return _observer(found[0]) if found else _of_run()
 
 

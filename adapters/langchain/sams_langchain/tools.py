@@ -160,7 +160,8 @@ def _judged(call_id: str | None, arguments: Any, runtime: Any) -> str | None:
 def memory_tools(governed: Govern | None = None) -> list[BaseTool]:
     """Return the four tools; one list serves every session.
 
-    Each call acts for the session whose block is at work. Without one it is refused (`no-session`).
+    Each call acts for the session whose block is at work, or for the one that `governed` was made with.
+    Without one it is refused (`no-session`).
     """
     return [
         MemoryTool(

@@ -52,7 +52,8 @@ def judge_call(
         mark([block for block in where if _strange(block, where, led)], "history", history.FOREIGN)
         edited = state.get(_EDITED) if isinstance(state, Mapping) else None
         judge(where, messages[place], tools, messages[place + 1 :], edited)
-        return f"{call_id} {messages[place].id or place}"
+        before = messages[place - 1].id if place else None  # a cache gives an answer's id again
+        return f"{call_id} {messages[place].id or place} {before}"
     for block in where:
         answer = history.heard(block.session.family, call_id)
         if answer is not None:

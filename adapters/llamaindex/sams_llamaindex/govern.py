@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Iterable
@@ -10,7 +11,7 @@ from types import FrameType
 from typing import ClassVar
 
 from sams_core import AgentSession, PermissionDenied, SamsError
-from sams_core.ambient import current_activation
+from sams_core.ambient import current_activation, off_loop
 from sams_core.govern import Bound, Governed, Governing, at_work, undeclared
 from sams_llamaindex import spans
 from sams_llamaindex.tools import MemoryTool
@@ -31,6 +32,7 @@ class Block(Governing):
             set()
         )  # those of workflows that were begun inside and haven't ended
         self._was_marked: bool | None = None  # not asked yet; the ledger needn't be asked twice
+        self._process = os.getpid()
 
     def _enter(self, frame: FrameType | None) -> AgentSession:
         session = super()._enter(frame)
@@ -43,15 +45,24 @@ class Block(Governing):
         if family._recorded or family._owed:
             return True
         if self._was_marked is None:
-            self._was_marked = True  # if it can't be known
-            with suppress(SamsError):
+            try:
                 self._was_marked = self.session.tainted
+            except SamsError:
+                self._was_marked = True  # if it can't be known
         return self._was_marked
+
+    async def __aenter__(self) -> AgentSession:
+        # Who asks later can't wait: a handler runs in the event loop.
+        await off_loop(self.session.backend, self.marked)
+        return await super().__aenter__()
 
     def _leave(self) -> None:
         try:
+            # After a fork other threads' blocks end in the child, while their runs go on in the parent.
+            copied = os.getpid() != self._process and self._entered[0] != threading.get_ident()
             unseen = (OFF, not spans.attached()), (LATE, bool(self.runs))
-            for reason in [reason for reason, holds in unseen if self.alive and holds]:
+            judged = self.alive and not copied
+            for reason in [reason for reason, holds in unseen if judged and holds]:
                 with suppress(SamsError):  # what can't be recorded is owed, and closes the session
                     self.mark("content", reason)
         finally:

@@ -6,6 +6,7 @@ bring outsiders' text to the model without any call that LlamaIndex would know o
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +25,7 @@ from pydantic import BaseModel
 
 from sams_llamaindex import turn
 from sams_llamaindex.govern import here
-from sams_llamaindex.results import anothers, foreign, owner, place, text_of
+from sams_llamaindex.results import LONG, anothers, foreign, owner, place, text_of
 from sams_llamaindex.trust import from_mcp
 
 _PLAIN = (TextBlock, ThinkingBlock, ToolCallBlock, CachePoint)
@@ -186,7 +187,8 @@ def _are_messages(value: Any) -> bool:
 def others(asked: Iterable[ChatMessage]) -> Iterator[Reason]:
     """Yield the reason for a mark that messages are which a marked session's model has seen."""
     families = [block.session.family for block in here()]
-    if any(anothers(family, each.content or "") for each in asked for family in families):
+    texts = (text for each in asked for text in said(each))
+    if any(anothers(family, text) for text in texts for family in families):
         yield "history", "what a marked session said or was told"
 
 
@@ -268,12 +270,21 @@ def _telling(raw: Any) -> str | None:
             if isinstance(kind, str) and _MADE.fullmatch(kind):
                 return kind
             for key, inner in fields.items():
-                if key in _TELLING and inner:
+                if key in _TELLING and not _nothing(inner):
                     return str(key)
                 if key not in _ASIDE:
                     below.append(inner)
         level = below
     return None
+
+
+def _nothing(value: Any, depth: int = 8) -> bool:
+    """Tell whether a value holds zeros and empty parts only, as a count of searches that nobody made."""
+    inside = value if isinstance(value, Mapping) else _fields(value)
+    parts = value if isinstance(value, list | tuple) else inside.values()
+    if not parts:
+        return not value
+    return depth > 0 and all(_nothing(part, depth - 1) for part in parts)
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -316,6 +327,31 @@ def words(response: Any) -> str:
     """Return what an answer says."""
     message = getattr(response, "message", None)
     return str((message.content if isinstance(message, ChatMessage) else response.text) or "")
+
+
+def said(by: Any) -> Iterator[str]:
+    """Yield all that a message or an answer says: text, thoughts, and what it calls tools with."""
+    message = getattr(by, "message", by)
+    if not isinstance(message, ChatMessage):
+        yield by.text or ""
+        return
+    yield message.content or ""
+    waiting: list[Any] = [message.additional_kwargs]
+    for block in message.blocks:
+        if isinstance(block, ThinkingBlock):
+            waiting.append(block.content)
+        elif isinstance(block, ToolCallBlock):
+            waiting.append(block.tool_kwargs)
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str) and len(value) >= LONG:
+            yield value
+            with suppress(ValueError, RecursionError):  # a provider may give arguments as JSON
+                value = json.loads(value)
+        if isinstance(value, Mapping | BaseModel):
+            waiting += _as_dict(value).values()
+        elif isinstance(value, list | tuple):
+            waiting += value
 
 
 def _named(call: Any) -> str | None:

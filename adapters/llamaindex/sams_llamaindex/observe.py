@@ -160,7 +160,7 @@ def _answer(response: Any, whole: bool = True) -> None:
         mark("content", reason)
     turn.judge(model.called(response))
     if whole:
-        results.know_text(model.words(response))
+        results.know_text(*model.said(response))
 
 
 def _finds_tools(id_: str, instance: object, parent: str | None) -> bool:

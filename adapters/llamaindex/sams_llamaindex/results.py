@@ -2,7 +2,8 @@
 
 A tool message in a request whose text none of them returned comes from elsewhere: another session's
 conversation, an import, a server. So does any message whose text a marked session of this process
-said or was told, and this one didn't. Only hashes are kept, the newest 100,000 of each.
+said or was told, and neither this one nor one without marks. Only hashes are kept, the newest
+100,000 of each.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from sams_llamaindex.govern import Block, here
 _MOST = 100_000
 _known: OrderedDict[bytes, None] = OrderedDict()
 _stained: OrderedDict[bytes, None] = OrderedDict()  # what marked sessions said, whoever they are
+_plain: OrderedDict[bytes, None] = OrderedDict()  # what unmarked ones said
 # How a ReAct agent writes down in one message what its model said and its tools returned.
 _REACT = re.compile(r"^(Thought|Action|Action Input|Observation|Answer): ?", re.MULTILINE)
-_TELLING = 40  # characters; what is shorter anybody may have said
+LONG = 40  # characters; what is shorter anybody may have said
 _owners: dict[int, tuple[weakref.ref[Any], str]] = {}  # by identity: who used it last
 _lock = ForkSafeLock()
 
@@ -41,15 +43,17 @@ def text_of(blocks: Iterable[Any]) -> str:
 def know_text(*texts: str, clean: bool = False) -> None:
     """Remember texts for the families at work here; `clean` ones are nobody's alone."""
     blocks = here()
-    marked = not clean and any(block.marked() for block in blocks if isinstance(block, Block))
+    marked = any(block.marked() for block in blocks if isinstance(block, Block))
     pieces = [piece for text in texts for piece in _pieces(text)] if blocks else []
     with _lock:
         for piece in pieces:
             for block in blocks:
                 _known[_digest(block.session.family, piece)] = None
-            if marked:
+            if not marked:
+                _plain[_hash(piece)] = None
+            elif not clean:
                 _stained[_hash(piece)] = None
-        for kept in (_known, _stained):
+        for kept in (_known, _stained, _plain):
             while len(kept) > _MOST:
                 kept.popitem(last=False)
 
@@ -73,12 +77,15 @@ def foreign(family: Family, text: str) -> bool:
 def anothers(family: Family, text: str) -> bool:
     """Tell whether a marked session of this process said this or was told it, and this family not.
 
-    What many may say in the same words, such as a greeting, is no evidence.
+    What many may say in the same words, such as a greeting, is no evidence: what is short, and what
+    a session without marks has said, too.
     """
     return bool(_stained) and any(
-        _hash(piece) in _stained and _digest(family, piece) not in _known
+        (said := _hash(piece)) in _stained
+        and said not in _plain
+        and _digest(family, piece) not in _known
         for piece in _pieces(text)
-        if len(piece) >= _TELLING
+        if len(piece) >= LONG
     )
 
 

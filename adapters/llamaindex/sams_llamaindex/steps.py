@@ -312,7 +312,7 @@ def _answered(event: AgentOutput) -> None:
     for reason in model.answer(response):
         mark("content", reason)
     turn.judge([call.tool_name for call in event.tool_calls])
-    results.know_text(model.words(response))
+    results.know_text(*model.said(response))
 
 
 def _check(tools: Sequence[Any], event: Event, whole: Any = None) -> None:

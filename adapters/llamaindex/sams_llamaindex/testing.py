@@ -325,7 +325,7 @@ def _user(go: Go) -> ChatMessage:
 
 def _of_server(name: str, text: str) -> BaseTool:
     mcp = importlib.import_module("llama_index.tools.mcp")  # a distribution of its own
-    arguments = ["-m", "sams_conformance.a.mcp_server", name, text]
+    arguments = ["-P", "-m", "sams_conformance.a.mcp_server", name, text]
     spec = mcp.McpToolSpec(mcp.BasicMCPClient(sys.executable, args=arguments))
     (tool,) = asyncio_run(spec.to_tool_list_async())
     return cast(BaseTool, tool)

@@ -127,7 +127,8 @@ def govern(
 
     `with governed(session):` opens a block for a request, `governed.run(...)` runs inside it. A
     reference replaces the block; a resolver is called with the run's `context`. `trusted` lists
-    function and custom tools, the plain functions that they are made of, or MCP servers: everything
-    that these can ever return was written by insiders. Everything else marks the session.
+    function and custom tools (an agent as a tool as `as_tool` returned it), the plain functions that
+    they are made of, MCP servers, or hand-offs: everything that these can ever return was written by
+    insiders. Everything else marks the session.
     """
     return GovernedAgents(session_or_resolver, trusted=trusted)

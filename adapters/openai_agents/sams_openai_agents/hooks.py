@@ -51,19 +51,19 @@ class WatchingRunHooks(RunHooks[Any]):
         _watched.add(context)
         await self.watch.begin(context, agent)
         await self.inner.on_llm_start(context, agent, system_prompt, input_items)
-        observe.request(context, agent, input_items, self.watch)
+        await observe.request(context, agent, input_items, self.watch)
 
     async def on_llm_end(
         self, context: Wrapper, agent: Agent[Any], response: ModelResponse
     ) -> None:
         """Look at the answer, before any of its calls runs."""
-        observe.answer(context, agent, response, self.watch)
+        await observe.answer(context, agent, response, self.watch)
         await self.inner.on_llm_end(context, agent, response)
 
     async def on_tool_start(self, context: Wrapper, agent: Any, tool: Any) -> None:
         """Look at the tool; on a resume this is the first event of all."""
         await self.watch.begin(context, agent)
-        observe.tool_start(context, agent, tool, self.watch)
+        await observe.tool_start(context, agent, tool, self.watch)
         await self.inner.on_tool_start(context, agent, tool)
 
     async def on_tool_end(self, context: Wrapper, agent: Any, tool: Any, result: object) -> None:
@@ -116,7 +116,7 @@ class WatchingAgentHooks(AgentHooks[Any]):
         """Look at what is sent, last: a hook may change the list that goes to the model."""
         await self.inner.on_llm_start(context, agent, system_prompt, input_items)
         _sent[context] = input_items
-        observe.request(context, agent, input_items, watch_of(context))
+        await observe.request(context, agent, input_items, watch_of(context))
 
     async def on_llm_end(
         self, context: Wrapper, agent: Agent[Any], response: ModelResponse
@@ -125,8 +125,8 @@ class WatchingAgentHooks(AgentHooks[Any]):
         sent = _sent.pop(context, None)
         if sent is not None and context not in _watched:
             # The run's own hooks ran beside ours, and may have changed the list since.
-            observe.request(context, agent, sent, watch_of(context))
-        observe.answer(context, agent, response, watch_of(context))
+            await observe.request(context, agent, sent, watch_of(context))
+        await observe.answer(context, agent, response, watch_of(context))
         await self.inner.on_llm_end(context, agent, response)
 
     async def on_tool_start(self, context: Wrapper, agent: Any, tool: Any) -> None:
@@ -134,7 +134,7 @@ class WatchingAgentHooks(AgentHooks[Any]):
         watch = watch_of(context)
         if watch is not None:
             await watch.begin(context, agent)
-        observe.tool_start(context, agent, tool, watch)
+        await observe.tool_start(context, agent, tool, watch)
         await self.inner.on_tool_start(context, agent, tool)
 
     async def on_tool_end(self, context: Wrapper, agent: Any, tool: Any, result: object) -> None:

@@ -139,8 +139,9 @@ def judge_names(
         if bearers or handoffs:
             return None
         if past is None:
+            # What no agent has, can't run, and would be judged as it starts.
             servers = [server for agent in among for server in agent.mcp_servers]
-            clean = bool(servers) and all(trusted.covers(server) for server in servers)
+            clean = all(map(trusted.covers, servers)) and not any(map(_keeps_more, among))
         else:
             clean = trusted.named(name) or any(
                 trusted.covers(server) and name in names for server, names in past
@@ -255,8 +256,12 @@ def _servers(agent: Agent[Any], trusted: Trusted) -> Iterator[MCPServer]:
 
 
 def _unlisted(agent: Agent[Any]) -> bool:
-    own = bool(agent.mcp_servers or getattr(agent, "capabilities", None))
-    return own or _lists_by_itself(agent)
+    return bool(agent.mcp_servers) or _keeps_more(agent)
+
+
+def _keeps_more(agent: Agent[Any]) -> bool:
+    """Tell whether an agent may have tools that neither it nor its servers list."""
+    return bool(getattr(agent, "capabilities", None)) or _lists_by_itself(agent)
 
 
 def _lists_by_itself(agent: Agent[Any]) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, ClassVar
 from weakref import WeakSet, ref
 
@@ -13,7 +14,7 @@ from agents import Agent, FunctionTool, ModelResponse, RunContextWrapper
 from agents.tool_context import ToolContext
 
 from sams_core import AgentSession
-from sams_core.ambient import current_activation
+from sams_core.ambient import current_activation, off_loop
 from sams_core.errors import NoSession, SamsError
 from sams_core.govern import Governed, Governing, at_work, refuse_shadow
 from sams_core.taint import Family
@@ -23,7 +24,6 @@ from sams_openai_agents.restored import (
     Restored,
     calls_of,
     left_at_provider,
-    remember,
     unfinished,
 )
 from sams_openai_agents.scan import CALLS, Finding, Known, field, scan_input, scan_output
@@ -65,7 +65,7 @@ class Watch:
         self.ended = 0  # runs; the configuration of a helper serves many, and hears of no end
         self.agent: Agent[Any] | None = None  # whose turn it is; never one that is a tool
         self.served: Served = []
-        self.sent: str | None = None  # the context block that lies at the provider
+        self.sent: int | None = None  # the hash of the context block that lies at the provider
 
     def session(self, context: object) -> AgentSession:
         """Return the session at work; a resolver is asked each time, so that no answer goes stale.
@@ -99,7 +99,7 @@ class Watch:
             self.served = await inventory.served(
                 agents, [block.governed.trusted for block in blocks], wrapper
             )
-            mark(
+            await mark(
                 new,
                 lambda block: self.restored.findings(
                     items, agents, self.served, block.governed.trusted, block.session.family
@@ -185,26 +185,50 @@ def blocks_of(watch: Watch | None, context: object) -> list[Governing]:
     return list(reversed(blocks.values()))
 
 
-def mark(blocks: list[Governing], findings: Callable[[Governing], Iterable[Finding]]) -> None:
-    """Mark each block's session; raises `SessionClosed` after all were tried."""
+async def mark(blocks: list[Governing], findings: Callable[[Governing], Iterable[Finding]]) -> None:
+    """Mark each block's session; raises `SessionClosed` after all were tried.
+
+    What must wait for a lock or for a server waits in a thread.
+    """
     failed: SamsError | None = None
     for block in blocks:
-        for found in dict.fromkeys(findings(block)):
-            try:
-                block.mark(found.kind, found.name)
-            except SamsError as error:
-                failed = error
+        found = dict.fromkeys(findings(block))
+        try:
+            if found:
+                await off_loop(block.session.backend, partial(_record, block, found))
+        except SamsError as error:
+            failed = error
     if failed is not None:
         raise failed
 
 
-def request(
+def _record(block: Governing, findings: Iterable[Finding]) -> None:
+    failed: SamsError | None = None
+    for found in findings:
+        try:
+            block.mark(found.kind, found.name)
+        except SamsError as error:
+            failed = error
+    if failed is not None:
+        raise failed
+
+
+async def request(
     wrapper: RunContextWrapper[Any],
     agent: Agent[Any],
     items: Iterable[object],
     watch: Watch | None,
 ) -> None:
     """Mark for what is about to be sent to the model."""
+    await look(blocks_of(watch, wrapper.context), agent, items, watch)
+    if watch is not None:
+        unfinished(watch.restored.conversation)
+
+
+async def look(
+    blocks: list[Governing], agent: Agent[Any], items: Iterable[object], watch: Watch | None
+) -> None:
+    """Mark for what a request holds."""
     items, agents = list(items), inventory.reachable(agent)
     names = {each.name for each in agents}
     asking = _asking.get()
@@ -213,15 +237,12 @@ def request(
 
     def findings(block: Governing) -> Iterable[Finding]:
         judge = inventory.judge_names(agents, block.governed.trusted, served, elsewhere=True)
-        return scan_input(items, judge, calls_of(block.session.family), names)
+        return scan_input(items, judge, calls_of(block.session.family).get, names)
 
-    blocks = blocks_of(watch, wrapper.context)
-    mark(blocks, findings)
-    if watch is not None:
-        unfinished(watch.restored.conversation)
+    await mark(blocks, findings)
 
 
-def answer(
+async def answer(
     wrapper: RunContextWrapper[Any],
     agent: Agent[Any],
     response: ModelResponse,
@@ -238,20 +259,20 @@ def answer(
                 name, call_id = str(field(item, "name")), str(field(item, "call_id"))
                 before = calls.get(call_id)
                 why = judge(name) or (before.why if before is not None else None)
-                remember(calls, call_id, Known(name, why, response.response_id or ""))
+                calls[call_id] = Known(name, why, response.response_id or "")
         return scan_output(output, judge)
 
     blocks = blocks_of(watch, wrapper.context)
-    mark(blocks, findings)
+    await mark(blocks, findings)
     for item in output if blocks or watch is not None else ():
         if field(item, "type") in CALLS:
             inventory.refuse_unlisted_memory(agent, str(field(item, "name")))
     if watch is not None:
         ids = (response.response_id, watch.restored.conversation)
-        left_at_provider(ids, [block.session.family for block in blocks], watch.sent or "")
+        left_at_provider(ids, [block.session.family for block in blocks], watch.sent)
 
 
-def tool_start(
+async def tool_start(
     wrapper: RunContextWrapper[Any], agent: Agent[Any], tool: Any, watch: Watch | None
 ) -> None:
     """Mark for a local tool that is about to run, by the very object that runs."""
@@ -268,6 +289,6 @@ def tool_start(
         if found is not None:
             yield found
 
-    mark(blocks, findings)
+    await mark(blocks, findings)
     if isinstance(wrapper, ToolContext) and isinstance(tool, FunctionTool):
         _seen.add(wrapper)

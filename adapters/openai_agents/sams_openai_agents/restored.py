@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agents import Agent, RunContextWrapper, RunState
+from agents import Agent, OpenAIConversationsSession, RunContextWrapper, RunState
 
 from sams_core.govern import Trusted
 from sams_core.taint import Family
@@ -16,7 +17,7 @@ from sams_openai_agents.scan import CALLS, Finding, Known, field, scan_input, sc
 
 _RESULTS = frozenset(CALLS.values())
 _ALL = 2**31 - 1  # more items than any history has; None would mean the history's own limit
-_MOST = 10_000  # calls or ids that are remembered a family; what is forgotten only marks
+_MOST_CALLS, _MOST_CHAINS = 100_000, 10_000  # a process remembers; what is forgotten only marks
 
 Key = tuple[str, str, str]  # of a family; the object itself may go between two requests
 
@@ -26,11 +27,12 @@ class Chain:
     """What the provider keeps under an id: whose governed runs left it there, and the block in it."""
 
     families: frozenset[Key]
-    block: str
+    block: int | None  # its hash
 
 
-_calls: dict[Key, dict[str, Known]] = {}
-_chains: dict[str, Chain] = {}
+# The oldest first; what `popitem` does is one step, whatever other threads do.
+_calls: OrderedDict[tuple[Key, str], Known] = OrderedDict()
+_chains: OrderedDict[str, Chain] = OrderedDict()
 
 
 def key_of(family: Family) -> Key:
@@ -38,27 +40,44 @@ def key_of(family: Family) -> Key:
     return family.backend.location, family.container, family.name
 
 
-def calls_of(family: Family) -> dict[str, Known]:
-    """Return the calls that this process judged when a family's model made them, by call id."""
-    calls = _calls.get(key_of(family), {})
-    remember(_calls, key_of(family), calls)
-    return calls
+class Calls:
+    """The calls that this process judged when a family's model made them, by call id."""
+
+    def __init__(self, family: Family) -> None:
+        self._key = key_of(family)
+
+    def __contains__(self, call_id: str) -> bool:
+        return self.get(call_id) is not None
+
+    def get(self, call_id: str) -> Known | None:
+        """Return what is known of a call."""
+        return _calls.get((self._key, call_id))
+
+    def __setitem__(self, call_id: str, known: Known) -> None:
+        _remember(_calls, (self._key, call_id), known, _MOST_CALLS)
 
 
-def remember(kept: dict[Any, Any], key: Any, value: Any) -> None:
+def calls_of(family: Family) -> Calls:
+    """Return a family's calls."""
+    return Calls(family)
+
+
+def _remember(kept: OrderedDict[Any, Any], key: object, value: object, most: int) -> None:
     """Keep a value as the newest, dropping the oldest ones above a limit."""
     kept.pop(key, None)
     kept[key] = value
-    while len(kept) > _MOST:
-        kept.pop(next(iter(kept)), None)
+    while len(kept) > most:
+        kept.popitem(last=False)
 
 
-def left_at_provider(ids: Iterable[str | None], families: Iterable[Family], block: str) -> None:
+def left_at_provider(
+    ids: Iterable[str | None], families: Iterable[Family], block: int | None
+) -> None:
     """Remember that what lies at the provider under these ids was seen to its end, by whom."""
     keys = frozenset(map(key_of, families))
     for each in ids:
         if each and keys:
-            remember(_chains, each, Chain(keys, block))
+            _remember(_chains, each, Chain(keys, block), _MOST_CHAINS)
 
 
 def unfinished(conversation: str | None) -> None:
@@ -67,10 +86,10 @@ def unfinished(conversation: str | None) -> None:
         _chains.pop(conversation, None)
 
 
-def block_at_provider(chain: str | None) -> str:
-    """Return the context block that was sent on a conversation last."""
+def block_at_provider(chain: str | None) -> int | None:
+    """Return the hash of the context block that was sent on a conversation last."""
     found = _chains.get(chain) if chain is not None else None
-    return found.block if found is not None else ""
+    return found.block if found is not None else None
 
 
 class Restored:
@@ -78,13 +97,18 @@ class Restored:
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self.history = given.get("session")
+        self.beside: list[Any] = []  # what a callback may make prose of before it is sent
         self.state: dict[str, Any] = {}
+        self.waiting: set[Any] = set()  # calls for approval
         self.agent: Agent[Any] | None = None  # that paused; the first event may be its helper's
         paused = given.get("input")
         if isinstance(paused, RunState):
             # The user's own context object is none of our business, and may not be serialisable.
             self.state = paused.to_json(context_serializer=lambda _: {})
+            self.waiting = {field(e.raw_item, "call_id") for e in paused.get_interruptions()}
             self.agent = paused._current_agent
+        elif isinstance(paused, list) and self.history is not None:
+            self.beside = paused
         self.conversation = given.get("conversation_id") or self.state.get("conversation_id")
         self.previous = given.get("previous_response_id") or self.state.get("previous_response_id")
         auto = given.get("auto_previous_response_id") or self.state.get("auto_previous_response_id")
@@ -101,7 +125,8 @@ class Restored:
         if self.history is not None:
             read = self.history.get_items
             more = {"wrapper": wrapper} if "wrapper" in inspect.signature(read).parameters else {}
-            found += await read(limit=_ALL, **more)
+            found += await read(limit=_limit(self.history), **more)
+            found += self.beside
         return found
 
     def findings(
@@ -117,19 +142,27 @@ class Restored:
         past = judge_names(agents, trusted, served, elsewhere=True)
         calls = calls_of(family)
         answered = {field(each, "call_id") for each in items if field(each, "type") in _RESULTS}
-        planned = list(_state_calls(self.state))
-        for message, call in planned:
-            name, call_id = str(field(call, "name")), field(call, "call_id")
-            why = (past if call_id in answered else judge)(name)
-            calls.setdefault(str(call_id), Known(name, why, message))
+        answered -= self.waiting  # some providers count calls from 0 again
+        waiting = [c for c in _state_calls(self.state) if field(c[1], "call_id") not in answered]
+        for message, call in waiting:
+            name, call_id = str(field(call, "name")), str(field(call, "call_id"))
+            if call_id not in calls:
+                calls[call_id] = Known(name, judge(name), message)
         names = {each.name for each in agents}
-        made = scan_output([call for _, call in planned], judge)
-        for found in (*made, *scan_input(items, past, calls, names)):
+        made = scan_output([call for _, call in waiting], judge)
+        for found in (*made, *scan_input(items, past, calls.get, names)):
             yield Finding("history", found.name)
         for each in (self.conversation, self.previous):
             chain = _chains.get(each) if each is not None else None
             if each is not None and (chain is None or key_of(family) not in chain.families):
                 yield Finding("history", "a conversation at the provider that began elsewhere")
+
+
+def _limit(history: object) -> int | None:
+    """Return the limit that reads everything; older SDKs send one to OpenAI, which takes 100."""
+    settings = getattr(history, "session_settings", None)
+    own = isinstance(history, OpenAIConversationsSession) and field(settings, "limit") is None
+    return None if own else _ALL
 
 
 def _dicts(value: object) -> Iterator[dict[str, Any]]:

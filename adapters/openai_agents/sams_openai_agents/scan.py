@@ -27,6 +27,7 @@ _MEMORY_KEYS: dict[str, set[str]] = {
     "memory_search": {"items", "cursor"},
     "memory_write": {"status", "path", "version", "change_id"},
 }
+_SECOND_HANDOFF = "Multiple handoffs detected, ignoring this one."
 _ROLES = frozenset({"user", "assistant", "system", "developer"})
 _PARTS = frozenset(
     {"input_text", "output_text", "text", "refusal", "summary_text", "reasoning_text"}
@@ -75,9 +76,12 @@ def scan_output(items: Iterable[object], judge: Judge) -> Iterator[Finding]:
 
 
 def scan_input(
-    items: Iterable[object], judge: Judge, known: Mapping[str, Known], agents: Container[str] = ()
+    items: Iterable[object],
+    judge: Judge,
+    known: Callable[[str], Known | None],
+    agents: Container[str] = (),
 ) -> Iterator[Finding]:
-    """Find what marks in a conversation: `known` are the calls judged when they were made.
+    """Find what marks in a conversation: `known` tells how a call was judged when it was made.
 
     `agents` are the names of those that the harness made.
 
@@ -107,11 +111,11 @@ def _result(
     item: object,
     names: Mapping[object, str],
     judge: Judge,
-    known: Mapping[str, Known],
+    known: Callable[[str], Known | None],
     agents: Container[str],
 ) -> Finding | None:
     call_id, output = field(item, "call_id"), field(item, "output")
-    name, judged = names.get(call_id), known.get(str(call_id))
+    name, judged = names.get(call_id), known(str(call_id))
     here = judged is not None and name in (None, judged.tool)
     if judged is not None and here:
         name = judged.tool
@@ -119,6 +123,8 @@ def _result(
             return judged.why
     if name is None:
         return Finding("content", "a tool's result without its call")
+    if output in (DEFAULT_APPROVAL_REJECTION_MESSAGE, _SECOND_HANDOFF, f"Tool '{name}' not found."):
+        return None  # the SDK's words: nothing ran
     if name in TOOL_NAMES:
         if _untrusted_memory(name, output, here):
             return Finding("content", f"{name}: a result that another session was shown")
@@ -128,8 +134,6 @@ def _result(
 
 def _untrusted_memory(name: str, output: object, here: bool) -> bool:
     """Tell whether a memory tool's result shows labelled text, or isn't plainly one of ours."""
-    if output == DEFAULT_APPROVAL_REJECTION_MESSAGE:
-        return False
     try:
         value = json.loads(output) if isinstance(output, str) else None
     except (ValueError, RecursionError):

@@ -12,7 +12,7 @@ from sams_core import AgentSession
 from sams_core.ambient import off_loop
 from sams_core.errors import NoSession, SessionClosed, StoreFailed
 from sams_core.govern import Governing
-from sams_openai_agents import inventory
+from sams_openai_agents import inventory, observe
 from sams_openai_agents.hooks import attach
 from sams_openai_agents.observe import Watch, mark
 from sams_openai_agents.restored import block_at_provider
@@ -33,20 +33,24 @@ class InputFilter:
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Return what is sent: the user's own filter's result, after the context block."""
         given: Any = data.model_data
+        agent, wrapper = data.agent, RunContextWrapper(context=data.context)
+        blocks = self.watch.ask(data.context)
+        await self.watch.begin(wrapper, agent, blocks)
         if self.inner is not None:
+            # It may make something else of this, which says nothing of where it came from.
+            await observe.look(blocks, agent, given.input, self.watch)
             given = self.inner(data)
             if inspect.isawaitable(given):
                 given = await given
-        agent = data.agent
-        blocks = self.watch.ask(data.context)
-        await self.watch.begin(RunContextWrapper(context=data.context), agent, blocks)
+            blocks = self.watch.ask(data.context)
+            await self.watch.begin(wrapper, agent, blocks)
         attach(agent)
         settings = (agent.model_settings, self.settings)
 
         def offered(block: Governing) -> Any:
             return inventory.offered(agent, block.governed.trusted, settings)
 
-        mark(blocks, offered)
+        await mark(blocks, offered)
         for block in blocks:
             inventory.refuse(agent, block.governed.trusted)
         try:
@@ -68,9 +72,9 @@ class InputFilter:
         if watch.restored.at_provider and agent is watch.agent:  # helpers have no conversation
             if watch.sent is None:
                 watch.sent = block_at_provider(watch.restored.chain)
-            if watch.sent == block:
+            if watch.sent == hash(block):
                 return given
-            watch.sent = block
+            watch.sent = hash(block)
         # At the front, so that the prefix stays the same over turns and runs; as a user's message,
         # because what developers and systems say is obeyed. The runner persists none of this.
         first: Any = {"role": "user", "content": block}

@@ -169,7 +169,7 @@ class _Server(MCPServer):
         return self.tool.key
 
     def _client(self) -> MCPServerStdio:
-        module = ["-m", "sams_conformance.a.mcp_server", self.tool.called, self.tool.returns]
+        module = ["-P", "-m", "sams_conformance.a.mcp_server", self.tool.called, self.tool.returns]
         return MCPServerStdio({"command": sys.executable, "args": module}, name=self.name)
 
     async def connect(self) -> None:

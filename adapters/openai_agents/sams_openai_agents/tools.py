@@ -7,7 +7,7 @@ from typing import Any
 from agents import FunctionTool
 from agents.tool_context import ToolContext
 
-from sams_core.ambient import current_activation
+from sams_core.ambient import current_activation, off_loop
 from sams_core.errors import SamsError
 from sams_core.govern import acall_memory
 from sams_core.taint import make_source
@@ -36,7 +36,9 @@ class _Memory(MemoryCall):
                     return await acall_memory(self.name, arguments, call_id)
             at_work = current_activation()
             if at_work is not None and at_work.observer is not None:  # else the core marks
-                at_work.session.family.mark(make_source("content", UNGOVERNED))
+                family = at_work.session.family
+                source = make_source("content", UNGOVERNED)
+                await off_loop(family.backend, lambda: family.mark(source))
         except SamsError as error:
             return refusal(error)
         return await acall_memory(self.name, arguments, call_id)

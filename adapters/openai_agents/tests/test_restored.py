@@ -349,7 +349,7 @@ async def test_a_conversation_at_the_provider_is_known_to_the_family_that_began_
 
 async def test_a_conversation_whose_answer_was_never_seen_is_unknown_again(lab: Any) -> None:
     session, governed = lab.session(), govern()
-    restored.left_at_provider(["conv"], [session.family], "")
+    restored.left_at_provider(["conv"], [session.family], None)
     broken = Agent(
         name="A", tools=memory_tools(), model=ScriptedModel([ModelStep.raise_error(OSError("cut"))])
     )
@@ -363,7 +363,7 @@ async def test_a_conversation_whose_answer_was_never_seen_is_unknown_again(lab: 
 
 async def test_a_conversation_that_another_session_went_on_with_is_unknown_again(lab: Any) -> None:
     session, other = lab.session("s1"), lab.session("s2")
-    restored.left_at_provider(["conv"], [session.family], "")
+    restored.left_at_provider(["conv"], [session.family], None)
     await lab.play(writer(lab), session=other, conversation_id="conv")
     assert other.tainted
     again = Agent(name="A", tools=memory_tools(), model=lab.script([lab.write("w2", "b")]))

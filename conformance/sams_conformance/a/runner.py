@@ -150,7 +150,7 @@ class Elsewhere:
         """Play one step in a process that knows nothing of those before."""
         if self._maker is None:
             self._maker = subprocess.Popen(
-                [sys.executable, "-m", "sams_conformance.a.worker", self.named],
+                [sys.executable, "-P", "-m", "sams_conformance.a.worker", self.named],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

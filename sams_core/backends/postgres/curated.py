@@ -85,7 +85,15 @@ class OwnerVerbs(Base):
         decision = self._decision(db, change) if role == "owner" else None
         if decision is not None:
             return Standing(decision.change, decision.outcome, decision)
-        successor = data["closed_by"] or data["successor"]
+        successor = data["closed_by"]
+        if state == "superseded" and successor is None:  # it may have been rewritten many times
+            sql = (
+                "SELECT id FROM sams.changes WHERE container = %s AND writer = %s AND path = %s "
+                "AND state = 'open'"
+            )
+            place = (container, data["writer"], change.path)
+            row = db.execute(sql.encode(), place).fetchone()
+            successor = row[0] if row is not None else data["successor"]
         return Standing(change, state, None, successor if state == "superseded" else None)
 
     def _decision(self, db: Connection, change: Change) -> Decision | None:

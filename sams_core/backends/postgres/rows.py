@@ -99,7 +99,8 @@ def entry_from(scope: str, row: Sequence[Any]) -> Entry:
     path, version, description, content, date, sources, stored, status, handle, *more = row
     ended, ended_by, decider = [*more, None, None, None][:3]
     try:
-        marks = sources_from(sources)
+        # All of them: its digest was made over what was published.
+        marks = tuple(from_source(item) for item in _each(sources, unpack))
         data = _each(stored, unpack)
         return Entry(
             scope=scope,

@@ -14,7 +14,7 @@ from sams_core.backend import Row, Standing, change_id_for
 from sams_core.backends import stamp
 from sams_core.backends.sqlite import ledger as ledgers
 from sams_core.backends.sqlite import runs as notes
-from sams_core.backends.sqlite.connect import Pool, gate
+from sams_core.backends.sqlite.connect import Pool
 from sams_core.backends.sqlite.curated import Curated, with_base
 from sams_core.backends.sqlite.files import place
 from sams_core.backends.sqlite.folders import (
@@ -27,12 +27,12 @@ from sams_core.backends.sqlite.folders import (
     exists,
     keep,
 )
-from sams_core.backends.sqlite.forks import gated
 from sams_core.backends.sqlite.ledger import Ledger
 from sams_core.backends.sqlite.runs import Runs
 from sams_core.backends.sqlite.spool import Listing, Name, Spool, agent_part, path_part
 from sams_core.errors import InvalidArguments, LimitExceeded, StoreFailed
 from sams_core.limits import Limits
+from sams_core.locks import gated
 from sams_core.records import (
     Change,
     Decision,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from sams_core.redaction import TextPolicy
 
 
-@gated(gate)
+@gated
 class SQLiteBackend:
     """Memory in a directory, with SQLite; one object may serve agents, owner and dreamer.
 
@@ -192,7 +192,7 @@ class SQLiteBackend:
         base = curated.read(draft.path)
         stamp.check_base(draft.base_version, base)
         previous = self._open_own(key, draft.kind, draft.path, listing)
-        self._check_counts(draft, listing, replaces=bool(previous))
+        self._check_counts(draft, listing)
         if draft.kind == "proposal":
             read = self._read_by.get((container, key.session_id))
             if read is None:
@@ -219,31 +219,30 @@ class SQLiteBackend:
         successor = self._curated(draft.key.container).closed_by(change_id)
         return None if successor is None else stamp.forgotten(draft, change_id, successor)
 
-    def _check_counts(self, draft: Draft, listing: Listing, *, replaces: bool) -> None:
-        """Count from names: what is open has a writer and a path of its own."""
+    def _check_counts(self, draft: Draft, listing: Listing) -> None:
+        """Count from names: what is open has a writer and a path of its own, which a draft takes over."""
         own = listing.of(draft.key, draft.kind)
         used = stamp.text_size(draft.path, draft.description, draft.content)
         if draft.kind == "write":
             used += self._runs(draft.key.container).used(draft.key.family)
         try:
-            self._count(draft, listing.names, own, used, int(replaces))
+            self._count(draft, listing.names, own, used)
         except LimitExceeded:  # leftovers of decided changes count only until somebody looks
             closed = self._curated(draft.key.container).closed(listing.names)
             left = [name for name in listing.names if name.id not in closed]
             own = [name for name in own if name.id not in closed]
-            self._count(draft, left, own, used, int(replaces))
+            self._count(draft, left, own, used)
 
-    def _count(
-        self, draft: Draft, names: list[Name], own: list[Name], used: int, less: int
-    ) -> None:
-        agent = agent_part(draft.key.agent)
+    def _count(self, draft: Draft, names: list[Name], own: list[Name], used: int) -> None:
+        agent, path = agent_part(draft.key.agent), path_part(draft.path)
+        mine = {name[19:52] for name in own if name.path == path}
         stamp.check_counts(
             self.limits,
-            open_own=len({name.path for name in own}) - less,
+            open_own=len({name.path for name in own} - {path}),
             stored_own=len(own),
             bytes_own=used + sum(name.size for name in own),
-            open_all=len({name[19:52] for name in names}) - less,
-            open_agent=len({name[19:52] for name in names if name[53:69] == agent}) - less,
+            open_all=len({name[19:52] for name in names} - mine),
+            open_agent=len({name[19:52] for name in names if name[53:69] == agent} - mine),
         )
 
     def _open(self, container: str, names: list[Name]) -> list[Change]:
@@ -357,7 +356,10 @@ class SQLiteBackend:
 
     def standing(self, container: str, change_id: str) -> Standing | None:
         """See `Backend.standing`."""
-        return self._standing(container, change_id, self._spool(container).listing())
+        found = self._standing(container, change_id, self._spool(container).listing())
+        if found is None and self._curated(container).closed_by(change_id) is not None:
+            raise stamp.superseded()
+        return found
 
     def _standing(self, container: str, change_id: str, listing: Listing) -> Standing | None:
         curated, spool = self._curated(container), self._spool(container)

@@ -2,6 +2,11 @@
 
 A thread that ends leaves its connections to the next one: agent frameworks run each tool in a new
 thread, and to open a connection takes longer than to use it.
+
+SQLite keeps a table of the locks that its process holds. A forked child inherits that table but not the
+locks, and so do connections that it opens afterwards: they may believe to hold what they don't, or wait
+for a thread that doesn't exist there. So before a fork all connections are closed, once nobody is using
+or closing one, and both sides open new ones.
 """
 
 from __future__ import annotations
@@ -15,15 +20,15 @@ import urllib.parse
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
 
 from sams_core.backend import WouldBlock, is_impatient
 from sams_core.backends.sqlite import files
 from sams_core.backends.sqlite.folders import file_mode
-from sams_core.backends.sqlite.forks import ForkGate
 from sams_core.errors import StoreFailed, StoreNeedsOwner
+from sams_core.locks import ForkSafeLock, gate
 
 T = TypeVar("T")
 Store = Literal["curated", "ledger", "runs"]
@@ -54,7 +59,8 @@ class _Held:
 
     def __init__(self) -> None:
         self.open: dict[tuple[str, str], _Open] = {}
-        _all_held.add(self)
+        with _all_held_lock:
+            _all_held.add(self)
 
     def get(self, key: tuple[str, str]) -> sqlite3.Connection | None:
         """Return a connection if its file is still the one at its path."""
@@ -73,16 +79,19 @@ class _Held:
 
     def put(self, key: tuple[str, str], opened: _Open) -> None:
         """Keep a connection; idle ones make room, so that tenants and threads don't eat descriptors."""
-        held = sum(len(other.open) for other in list(_all_held))
+        with _all_held_lock:
+            held = sum(len(other.open) for other in _all_held)
         self.shrink((_MOST_HELD if held < _MOST_IN_ALL else _FEWEST_HELD) - 1)
         self.open[key] = opened
 
+    @gate.through
     def shrink(self, most: int) -> None:
         """Close what is idle and was least recently used, until only `most` are left."""
         idle = [k for k, o in self.open.items() if not o.connection.in_transaction]
         for old in idle[: max(0, len(self.open) - most)]:
             self.open.pop(old).close()
 
+    @gate.through
     def close(self) -> None:
         """Close every connection."""
         while self.open:
@@ -96,13 +105,19 @@ class _Held:
 class _Open:
     connection: sqlite3.Connection
     place: files.Place
+    process: int = field(default_factory=os.getpid)
 
     def close(self) -> None:
+        if self.process != os.getpid():  # its locks and its transaction are the parent's
+            _inherited.append(self)
+            return
         self.connection.close()
         files.forget(self.place)
 
 
+_inherited: list[_Open] = []  # only where a fork couldn't wait: neither used nor closed
 _all_held: weakref.WeakSet[_Held] = weakref.WeakSet()
+_all_held_lock = ForkSafeLock()
 
 
 def _close_all() -> None:
@@ -110,7 +125,7 @@ def _close_all() -> None:
         held.close()
 
 
-gate = ForkGate(_close_all)
+gate.before_fork(_close_all)
 
 
 class _Left:
@@ -160,17 +175,23 @@ class Pool:
             try:
                 return work()
             except sqlite3.OperationalError as error:
-                if (error.sqlite_errorcode & 0xFF) not in _BUSY or error.sqlite_errorcode in _HOT:
+                code = getattr(error, "sqlite_errorcode", 0)  # a text that isn't UTF-8 has none
+                if (code & 0xFF) not in _BUSY or code in _HOT:
                     raise translated(error) from None
                 if is_impatient():
                     raise WouldBlock from None
                 if time.monotonic() > deadline:
                     raise StoreFailed("the database stays locked", rule="store-locked") from None
                 time.sleep(random.uniform(0.0002, 0.002))  # noqa: S311 - jitter, not a secret
-            except sqlite3.DatabaseError as error:
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+                # The latter is an error whose message quotes a name that isn't UTF-8.
                 raise translated(error) from None
 
     def _held(self) -> _Held:
+        if gate.spoilt:
+            raise StoreFailed(
+                "this process was forked while its parent used the store", rule="forked"
+            )
         lease: _Lease | None = getattr(self._local, "lease", None)
         if lease is None or lease.epoch != self._left.epoch:
             lease = self._local.lease = _Lease(self._left)
@@ -269,15 +290,18 @@ class Pool:
     @contextmanager
     def transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
         """Run a block as one immediate transaction: all of it is stored, or nothing."""
-        self.retry(lambda: connection.execute("BEGIN IMMEDIATE"))
+        if connection.in_transaction:  # a signal's handler, in the middle of another verb
+            raise StoreFailed("a transaction inside another one", rule="nested")
         try:
+            # Inside, because an interrupt that comes while it begins is raised when it has begun.
+            self.retry(lambda: connection.execute("BEGIN IMMEDIATE"))
             yield
             self.retry(lambda: connection.execute("COMMIT"))
         except BaseException as error:
             if connection.in_transaction:
                 with suppress(sqlite3.Error):  # a full disk can undo the transaction by itself
                     connection.execute("ROLLBACK")
-            if isinstance(error, sqlite3.Error):
+            if isinstance(error, sqlite3.Error | UnicodeDecodeError):
                 raise translated(error) from None
             raise
 
@@ -301,7 +325,7 @@ def _connect(database: str, *, uri: bool) -> sqlite3.Connection:
     )
 
 
-def translated(error: sqlite3.Error) -> Exception:
+def translated(error: sqlite3.Error | UnicodeDecodeError) -> Exception:
     """Return the refusal for an engine's error: its code, never its text, which may quote stored text."""
     code = getattr(error, "sqlite_errorcode", None)
     if code in _HOT:

@@ -13,7 +13,7 @@ from sams_core.backend import Row
 from sams_core.backends import fts, stamp
 from sams_core.backends.sqlite.connect import Pool
 from sams_core.backends.sqlite.files import State, settled, state
-from sams_core.backends.sqlite.rows import entry_from, provenance
+from sams_core.backends.sqlite.rows import damaged, entry_from, provenance
 from sams_core.backends.sqlite.spool import Name, actor_of, decode, encode
 from sams_core.errors import NotFound
 from sams_core.records import Change, Decision, Entry, now
@@ -66,8 +66,9 @@ class Curated:
         if self._meta is not None and self._meta[0] == now:
             return self._meta[1]
         keep = now is not None and settled(now)
-        rows = self._rows("SELECT revision, epoch, generation, accepted_ledger FROM meta")
-        found: Meta = rows[0] if rows else (0, 0, 0, None)
+        sql = "SELECT revision, epoch, generation, accepted_ledger FROM meta"
+        rows = self._read(lambda db: db.execute(sql).fetchall(), [(0, 0, 0, None)])
+        found: Meta = rows[0] if rows and _whole(rows[0][:3]) else damaged()
         if now is not None and keep:
             self._meta = now, found
         return found
@@ -222,7 +223,7 @@ class Curated:
                 history = [entry_from(self._scope, row) for row in rows]
                 return stamp.repeated(earlier, decision, history)
             if db.execute("SELECT 1 FROM closed WHERE change_id = ?", (change.id,)).fetchone():
-                raise NotFound("that change is not open any more: superseded", rule="not-open")
+                raise stamp.superseded()
             published = None if entry is None else self._publish(db, entry, expected)
             family = actor_of(change) if change.source_session is not None else None
             db.execute(
@@ -285,7 +286,8 @@ class Curated:
 
     def _revise(self, db: sqlite3.Connection, *, restored: bool) -> int:
         sql = "UPDATE meta SET revision = revision + 1 RETURNING revision"
-        revision = int(db.execute(sql).fetchone()[0])
+        row = db.execute(sql).fetchone()
+        revision: int = row[0] if row is not None and _whole(row) else damaged()
         if restored:
             db.execute("UPDATE meta SET epoch = revision")
         return revision
@@ -331,6 +333,11 @@ class Curated:
         if self._file.with_name(f"{self._file.name}-journal").exists():
             db = self._writer()
             self._pool.retry(lambda: db.execute("SELECT revision FROM meta").fetchone())
+
+
+def _whole(numbers: Sequence[object]) -> bool:
+    """Tell whether all are numbers that this package writes: a file that was repaired may lack them."""
+    return all(type(number) is int and 0 <= number < 2**53 for number in numbers)
 
 
 def with_base(change: Change, curated: Curated) -> Change:

@@ -110,6 +110,8 @@ def private_copy(store: Store, database: Path, limit: int) -> Iterator[sqlite3.C
             yield connection
         except sqlite3.Error as error:
             raise translated(error) from None
+        except UnicodeDecodeError:  # an error that quotes a name which isn't UTF-8
+            raise StoreFailed("a database is damaged", rule="damaged") from None
 
 
 def _schema(connection: sqlite3.Connection) -> list[tuple[str, str, str | None]]:

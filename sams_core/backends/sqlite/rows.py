@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NoReturn
 
 from sams_core.errors import StoreFailed
 from sams_core.records import Entry, from_source
@@ -56,7 +56,12 @@ def _entry(
             **more,
         )
     except (ValueError, KeyError, TypeError):
-        raise StoreFailed("a stored record is damaged", rule="damaged") from None
+        damaged()
+
+
+def damaged() -> NoReturn:
+    """Refuse what isn't what this package stores."""
+    raise StoreFailed("a stored record is damaged", rule="damaged") from None
 
 
 def note_from(row: tuple[Any, ...]) -> Entry:
