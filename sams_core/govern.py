@@ -195,11 +195,12 @@ class Governing(Activation):
 def at_work(kind: type[Governed]) -> list[Governing]:
     """Return the blocks of one adapter inside which this code runs, innermost first.
 
-    What a nested run reads flows upward, so all of them are marked.
+    What a nested run reads flows upward, so all of them are marked; but not out of a forked child that
+    entered a block of its own, which may work for others by now.
     """
     found: list[Governing] = []
-    activation = current_activation()
-    while activation is not None:
+    activation = first = current_activation()
+    while activation is not None and first is not None and activation.inherited == first.inherited:
         if (
             isinstance(activation, Governing)
             and isinstance(activation.governed, kind)

@@ -55,14 +55,14 @@ class ForkGate:
 
     def __init__(self) -> None:
         self.spoilt = False  # whether this process was forked in the middle of something
-        self._inside: dict[int, int] = {}  # how deep each thread is
-        self._forking: int | None = None  # the thread that forks
-        self._idle = False
+        self._inside: dict[int, bool] = {}  # by thread: whether it holds something open
+        # "by" which thread, and for which it is "idle": no two can come by, as between a look and a step.
+        self._fork: dict[str, int] = {}
         self._first: list[Callable[[], None]] = []
         os.register_at_fork(
             before=self._before,
             # No function in Python, which an interrupt could keep from being run.
-            after_in_parent=functools.partial(setattr, self, "_forking", None),
+            after_in_parent=self._fork.clear,
             after_in_child=self._in_child,
         )
 
@@ -72,53 +72,58 @@ class ForkGate:
 
     def closed(self) -> bool:
         """Tell whether another thread is about to fork."""
-        return self._forking not in (None, threading.get_ident())
+        me = threading.get_ident()
+        return self._fork.get("by", me) != me
 
-    def through(self, function: F) -> F:
-        """Return `function` as one that passes the gate."""
-        inside, ident = self._inside, threading.get_ident
+    def through(self, function: F, *, holds: bool = True) -> F:
+        """Return `function` as one that passes the gate.
+
+        What `holds` nothing open between two of its steps is in no way of a fork by its own thread, as
+        by a signal's handler.
+        """
+        inside, fork, ident = self._inside, self._fork, threading.get_ident
 
         @functools.wraps(function)
         def passing(*args: Any, **kwargs: Any) -> Any:
             me = ident()
-            depth = inside.get(me, 0)
+            before = inside.get(me)
             try:
-                inside[me] = depth + 1
-                if not depth and self._forking is not None:
-                    self._wait(me)
+                inside[me] = before or holds
+                if before is None and fork:
+                    self._wait(me, holds)
                 return function(*args, **kwargs)
             finally:  # puts back what it found, wherever an interrupt came
-                if depth:
-                    inside[me] = depth
-                else:
+                if before is None:
                     inside.pop(me, None)
+                else:
+                    inside[me] = before
 
         return passing  # type: ignore[return-value]  # it takes and returns the same
 
-    def _wait(self, me: int) -> None:
+    def _wait(self, me: int, holds: bool) -> None:
         while self.closed():
             self._inside.pop(me, None)
             while self.closed():
                 time.sleep(_NAP)
-            self._inside[me] = 1
+            self._inside[me] = holds
 
     def _before(self) -> None:
-        me, deadline = threading.get_ident(), time.monotonic() + _PATIENCE
-        self._idle = False
-        while self.closed() and time.monotonic() < deadline:
+        me = threading.get_ident()
+        while self._fork.setdefault("by", me) != me:  # it ends: its patience is limited, too
             time.sleep(_NAP)
-        self._forking = me
-        while set(self._inside) - {me} and time.monotonic() < deadline:
+        deadline = time.monotonic() + _PATIENCE
+        while (others := set(self._inside) - {me}) and time.monotonic() < deadline:
             time.sleep(_NAP)
-        if not self._inside:  # this thread's own work can't be waited for
+        # Who has come since waits. What this thread holds can't be waited for.
+        if not others and not self._inside.get(me):
             for work in self._first:
                 work()
-            self._idle = True
+            self._fork["idle"] = me
 
     def _in_child(self) -> None:
-        self._forking = None
+        self.spoilt = self.spoilt or self._fork.get("idle") != threading.get_ident()
+        self._fork.clear()
         self._inside.clear()
-        self.spoilt = self.spoilt or not self._idle
 
 
 gate = ForkGate()

@@ -91,7 +91,7 @@ class Owner:
         self.name = check_name(check_id(name, "owner"), "owner", self._policy.at())
 
     def changes(self, scope: str, kind: Literal["write", "proposal"] | None = None) -> list[Change]:
-        """Return the open changes of a scope, oldest first."""
+        """Return the open changes of a scope, oldest first; `kind` keeps writes or proposals only."""
         self._check(scope)
         if kind not in (None, "write", "proposal"):
             raise InvalidArguments('kind: "write", "proposal" or None')

@@ -7,12 +7,14 @@ import multiprocessing
 import os
 import random
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from types import FrameType
 
 import pytest
@@ -30,6 +32,7 @@ from sams_core import (
     tainting,
 )
 from sams_core.backends.sqlite import connect
+from sams_core.govern import Governed, begin_tool
 from sams_core.locks import gate
 from sams_core.records import Draft
 from sams_core.redaction import engine, scan
@@ -249,6 +252,30 @@ def test_a_pools_worker_forked_in_one_sessions_block_is_at_work_for_nobody(
     assert not first.tainted and not second.tainted
 
 
+class _Observed(Governed):
+    word = "test"
+
+    def attach(self) -> None:
+        """Do nothing."""
+
+    def detach(self) -> None:
+        """Do nothing."""
+
+
+def _call(session: AgentSession) -> None:
+    with _Observed()(session):
+        begin_tool(_Observed, "fetch", fetch)
+
+
+def test_what_a_pools_worker_does_in_its_own_block_marks_nobody_it_was_forked_beside(
+    sqlite: SQLiteBackend, open_clean: Open
+) -> None:
+    first, second = open_clean(sqlite), open_clean(sqlite, "s2")
+    with _Observed()(first):
+        code = forked(lambda: _call(second))
+    assert (code, first.tainted, second.tainted) == (0, False, True)
+
+
 @pytest.mark.parametrize("thread", [False, True])
 def test_a_child_forked_inside_a_block_opens_its_own_and_is_no_owner(
     thread: bool, sqlite: SQLiteBackend, open_clean: Open
@@ -278,3 +305,65 @@ def test_a_child_forked_inside_a_block_opens_its_own_and_is_no_owner(
             codes.append(forked(child))
     assert codes == [0]
     assert session.tainted and not other.tainted
+
+
+def test_a_handler_that_forks_while_its_own_thread_looks_at_a_text_leaves_the_child_its_store(
+    sqlite: SQLiteBackend, open_clean: Open
+) -> None:
+    """Nothing of the thread's own is open between two steps of it."""
+    session = open_clean(sqlite)
+    codes: list[int] = []
+
+    def fork(frame: FrameType, event: str, arg: object) -> None:
+        if not codes and frame.f_code.co_name == "redacted":
+            sys.setprofile(None)
+            codes.append(forked(lambda: session.memory_write("run", "n", "c", "d")))
+
+    sys.setprofile(fork)
+    try:
+        redact("words")
+    finally:
+        sys.setprofile(None)
+    assert codes == [0]
+
+
+FORKERS = """
+import os, sys, threading, time
+os.register_at_fork(before=lambda: time.sleep(0.003))  # of another library, after ours
+from sams_core import AgentSession, SQLiteBackend
+
+backend = SQLiteBackend(sys.argv[1])
+session = AgentSession(backend, session_id="s", agent="a", assigned="tenant:acme")
+session.memory_write("run", "n", "c", "d")
+codes = []
+
+def fork():
+    for _ in range(10):
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                session.memory_read("run", "n")
+                code = 0
+            finally:
+                os._exit(code)
+        codes.append(os.waitpid(pid, 0)[1])
+
+threads = [threading.Thread(target=fork) for _ in range(3)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+print(codes == [0] * 30)
+"""
+
+
+def test_threads_that_fork_at_once_leave_each_child_its_store(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKERS, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout == "True\n", done.stderr[-2_000:]

@@ -198,9 +198,9 @@ class Guarded(click.Group):
             ctx.exit(REFUSED)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
-        except ImportError as error:  # what an extra brings; the message names it
-            raise click.UsageError(visible_line(str(error))) from None
         except Exception as error:
+            if isinstance(error, ImportError) and error.name is None:  # ours, which names an extra
+                raise click.UsageError(visible_line(str(error))) from None
             if os.environ.get("SAMS_DEBUG"):
                 import traceback
 

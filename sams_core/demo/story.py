@@ -182,7 +182,9 @@ class Story:
             [sys.executable, "-P", "-m", "sams_core.demo.second_process", *words],
             capture_output=True,
             text=True,
-            env=os.environ | {"SAMS_SESSION": WEB_SESSION, "SAMS_URL": self.stage.url},
+            env=os.environ
+            | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+            | {"SAMS_SESSION": WEB_SESSION, "SAMS_URL": self.stage.url},
             check=False,
         )
         try:

@@ -9,6 +9,7 @@ length of the text. The rules are data: see the TOML files in `rules/`.
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 
 from sams_core.locks import gate
 from sams_core.redaction.model import Redacted, Rule, RuleError
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 
-@gate.through  # RE2 has locks
+@partial(gate.through, holds=False)  # RE2 has locks
 def redact(text: str, *, personal: Collection[str] = (), rules: tuple[Rule, ...] = ()) -> Redacted:
     """Replace the secrets in `text` by ``[REDACTED:<kind>]``.
 

@@ -124,7 +124,7 @@ def _beside(kwargs: Mapping[str, Any]) -> list[str]:
     for key, value in kwargs.items():
         if key == "provider_specific_fields" and isinstance(value, Mapping):  # LiteLLM's
             found += _beside(value)
-        elif key not in _BESIDE and _full(value):
+        elif value and key not in _BESIDE:  # a zero in a list is a place, such as the first source
             found.append(key)
     return found
 

@@ -6,7 +6,6 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from types import FrameType
 from typing import Any, TypeGuard
 
 from langchain_core.messages import BaseMessage
@@ -24,7 +23,6 @@ from sams_core.govern import (
     identity,
     undeclared,
 )
-from sams_core.session import AgentSession
 from sams_core.taint import Family
 from sams_langchain import history
 
@@ -117,7 +115,7 @@ def blocks(began_in: Governing | None = None) -> list[Governing]:
     """
     found = at_work(Govern)
     outer: Activation | None = began_in
-    while outer is not None and began_in is not None:
+    while outer is not None and began_in is not None and outer.inherited == began_in.inherited:
         waits = outer.alive and outer.frame is began_in.frame
         if (waits or outer.effective()) and _ours(outer) and outer not in found:
             found.append(outer)
@@ -159,20 +157,7 @@ def strayed() -> _Block | None:
 def rejoined() -> AbstractContextManager[Any]:
     """Enter again the block in which the run began, where the context knows of no such."""
     block = strayed()
-    return nullcontext() if block is None else _Again(block)
-
-
-class _Again(Governing):
-    """A block entered again: it lies in what the first one lay in, not in what is at work here."""
-
-    def __init__(self, block: _Block) -> None:
-        super().__init__(block.governed, block.session, brief=True)
-        self._around = block._outer
-
-    def _enter(self, frame: FrameType | None) -> AgentSession:
-        session = super()._enter(frame)
-        self._outer = self._around
-        return session
+    return nullcontext() if block is None else block.governed.during(block.session)
 
 
 def mark(where: Iterable[Governing], kind: str, name: str) -> None:

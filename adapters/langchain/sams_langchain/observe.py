@@ -24,7 +24,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool
 from langchain_core.tracers.context import register_configure_hook
 
-from sams_core.ambient import current_activation
+from sams_core.ambient import around, current_activation
 from sams_core.govern import Governing, refuse_shadow
 from sams_core.session import AgentSession
 from sams_core.taint import check_family
@@ -269,6 +269,7 @@ def attach() -> None:
     """Give out handlers from now on."""
     if not _slot.registered:  # LangChain has no way to take a hook back; it is inert when detached
         register_configure_hook(cast("ContextVar[Any]", _slot), inheritable=True)
+        around.append(strayed)
         _slot.registered = True
     _slot.attached = True
 

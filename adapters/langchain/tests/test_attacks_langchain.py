@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -150,6 +152,42 @@ def test_a_stream_beside_another_sessions_is_marked_for_what_its_run_reads(
     assert not beside.tainted
 
 
+def by_other_threads(stream: Iterator[Any]) -> None:
+    """Pull each chunk in another thread, as web servers do."""
+    while ThreadPoolExecutor(1).submit(next, stream, None).result() is not None:
+        pass
+
+
+@pytest.mark.parametrize("pull", [deque, by_other_threads])
+def test_a_block_of_another_session_inside_a_stream_acts_for_that_session(
+    pull: Callable[[Iterator[Any]], Any], backend: SQLiteBackend, open_session: Any
+) -> None:
+    outer, inner = (open_session(name, assigned=f"tenant:{name}") for name in TENANTS)
+    write = memory_tools()[3]
+    note = {"scope": "assigned", "content": "x", "description": "d", "expected_version": None}
+
+    @tool
+    def asks(query: str) -> str:
+        """Ask another session's agent."""
+        with govern()(inner):
+            write.invoke({**note, "path": "called"})
+            call: Any = ("memory_write", {**note, "path": "asked"}, "w")
+            model = scripted(said("", call), "done")
+            create_agent(model, [], middleware=[SamsMiddleware()]).invoke(GO)
+        return "done"
+
+    def serve() -> Iterator[Any]:
+        with govern(trusted=[asks])(outer):
+            model = scripted(said("", ("asks", {"query": "q"}, "a")), "done")
+            agent: Any = create_agent(model, [asks], middleware=[SamsMiddleware()])
+            yield from agent.stream(GO)
+
+    pull(serve())
+    owner = Owner(backend, "olga")
+    assert {change.path for change in owner.changes("tenant:beta")} == {"called", "asked"}
+    assert owner.changes("tenant:acme") == []
+
+
 # Answers that a cache gives again, with their ids.
 
 
@@ -264,6 +302,7 @@ READ: dict[str, dict[str, Any]] = {
     "LiteLLM's citations": {"provider_specific_fields": {"citations": [[{"url": "u"}]]}},
     "LiteLLM's grounding": {"provider_specific_fields": [{"groundingChunks": [{"web": "u"}]}]},
     "Groq's own tools": {"executed_tools": [{"type": "search", "output": "x"}]},
+    "the first source": {"provider_specific_fields": {"citations": [{"index": 0}]}},
     "Writer's graph": {"graph_data": {"sources": ["x"]}},
 }
 

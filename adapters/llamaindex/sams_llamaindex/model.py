@@ -279,12 +279,14 @@ def _telling(raw: Any) -> str | None:
 
 
 def _nothing(value: Any, depth: int = 8) -> bool:
-    """Tell whether a value holds zeros and empty parts only, as a count of searches that nobody made."""
+    """Tell whether a value holds zeros and empty parts only, as a count of searches that nobody made.
+
+    A list that isn't empty is something: its zeros are places, such as the first source.
+    """
     inside = value if isinstance(value, Mapping) else _fields(value)
-    parts = value if isinstance(value, list | tuple) else inside.values()
-    if not parts:
+    if not inside:
         return not value
-    return depth > 0 and all(_nothing(part, depth - 1) for part in parts)
+    return depth > 0 and all(_nothing(part, depth - 1) for part in inside.values())
 
 
 def _fields(value: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 A tool message in a request whose text none of them returned comes from elsewhere: another session's
 conversation, an import, a server. So does any message whose text a marked session of this process
-said or was told, and neither this one nor one without marks. Only hashes are kept, the newest
+said or was told, and neither this one nor one of its tenant without marks. Only hashes are kept, the newest
 100,000 of each.
 """
 
@@ -50,7 +50,8 @@ def know_text(*texts: str, clean: bool = False) -> None:
             for block in blocks:
                 _known[_digest(block.session.family, piece)] = None
             if not marked:
-                _plain[_hash(piece)] = None
+                for block in blocks:
+                    _plain[_hash(_tenant(block.session.family) + piece)] = None
             elif not clean:
                 _stained[_hash(piece)] = None
         for kept in (_known, _stained, _plain):
@@ -78,11 +79,11 @@ def anothers(family: Family, text: str) -> bool:
     """Tell whether a marked session of this process said this or was told it, and this family not.
 
     What many may say in the same words, such as a greeting, is no evidence: what is short, and what
-    a session without marks has said, too.
+    a session without marks of the same tenant has said, too; an outsider may be another's insider.
     """
     return bool(_stained) and any(
-        (said := _hash(piece)) in _stained
-        and said not in _plain
+        _hash(piece) in _stained
+        and _hash(_tenant(family) + piece) not in _plain
         and _digest(family, piece) not in _known
         for piece in _pieces(text)
         if len(piece) >= LONG
@@ -124,6 +125,10 @@ def place(family: Family) -> str:
     """Return what identifies a family in every process, without telling who it is."""
     parts = (str(family.backend.location), family.container, family.name)
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _tenant(family: Family) -> str:
+    return f"{family.backend.location}\0{family.container}\0"
 
 
 def _digest(family: Family, text: str) -> bytes:

@@ -122,6 +122,24 @@ async def test_what_a_clean_session_says_in_the_same_words_marks_nobody(
     assert not session.tainted, names(session)
 
 
+async def test_what_another_tenants_clean_session_was_made_to_say_clears_nothing(
+    session: AgentSession, open_session: Any, backend: Any, scripted: Model
+) -> None:
+    text = EVIL + uuid.uuid4().hex
+    attacker = AgentSession(
+        backend, session_id="s9", agent="a", assigned="project:other", user="insider"
+    )
+    marked = open_session("s2")
+    marked.mark_tainted("read a page")
+    for each in (attacker, marked):
+        with govern()(each):
+            await FunctionAgent(tools=[], llm=scripted(text)).run(user_msg=f"Repeat: {text}")
+    kept = [ChatMessage(role="assistant", content=text)]
+    with govern()(session):
+        await FunctionAgent(tools=[], llm=scripted("well")).run(user_msg="on", chat_history=kept)
+    assert "history" in names(session)
+
+
 # What a provider counts.
 
 
@@ -136,6 +154,7 @@ USAGE: dict[str, tuple[Any, bool]] = {
     "none": ({"web_search_requests": 0, "web_fetch_requests": 0}, False),
     "none, as an object": (Counted(), False),
     "one": ({"web_search_requests": 1}, True),
+    "the first source": ({"citations": [{"index": 0}]}, True),
     "one, as an object": (Counted(web_fetch_requests=1), True),
 }
 

@@ -259,6 +259,12 @@ def _unlisted(agent: Agent[Any]) -> bool:
     return bool(agent.mcp_servers) or _keeps_more(agent)
 
 
+def may_have(agent: Agent[Any], name: str) -> bool:
+    """Tell whether an agent has a tool or hand-off of this name, or may have one that it doesn't list."""
+    listed = [*map(_name, agent.tools), *map(_tool_of, agent.handoffs)]
+    return name in listed or _unlisted(agent)
+
+
 def _keeps_more(agent: Agent[Any]) -> bool:
     """Tell whether an agent may have tools that neither it nor its servers list."""
     return bool(getattr(agent, "capabilities", None)) or _lists_by_itself(agent)

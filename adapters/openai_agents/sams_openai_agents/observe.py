@@ -255,7 +255,8 @@ async def answer(
         judge = inventory.judge_names([agent], block.governed.trusted)
         calls = calls_of(block.session.family)
         for item in output:
-            if field(item, "type") in CALLS:
+            # A made-up call isn't remembered: some ids come again, and then another's result has its name.
+            if field(item, "type") in CALLS and inventory.may_have(agent, str(field(item, "name"))):
                 name, call_id = str(field(item, "name")), str(field(item, "call_id"))
                 before = calls.get(call_id)
                 why = judge(name) or (before.why if before is not None else None)

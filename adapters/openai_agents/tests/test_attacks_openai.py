@@ -61,6 +61,18 @@ async def test_a_tool_that_the_model_made_up_marks_neither_now_nor_in_a_new_proc
     assert [c.tainted for c in lab.changes()] == [False, False], session.sources
 
 
+async def test_a_made_up_call_clears_no_result_of_its_name_and_id(
+    each_mode: Callable[[], Any],
+) -> None:
+    lab = each_mode()
+    config = lab.quiet(tool_not_found_behavior="return_error_to_model")
+    made_up = function_call("fetch", {}, call_id="c0")
+    session = await lab.play(writer(lab, [made_up]), run_config=config)
+    assert not session.sources
+    await lab.play(writer(lab, [lab.write()]), READ, session=session)
+    assert [c.tainted for c in lab.changes()] == [True]
+
+
 async def test_a_made_up_tool_that_ends_the_run_leaves_no_mark(
     each_mode: Callable[[], Any],
 ) -> None:

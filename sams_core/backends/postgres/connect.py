@@ -82,7 +82,8 @@ def translated(error: psycopg.Error) -> SamsError:
     if silent or code in _HUNG_UP or (code or "").startswith("08"):
         return StoreFailed(
             # The driver gives no code while it connects: a refused login and a full server are here.
-            "the database can't be reached, lets nobody in or hung up; repeat the call",
+            "the database can't be reached, lets nobody in or hung up: check address and login, or "
+            "repeat the call",
             rule="store-unreachable",
         )
     return StoreFailed(f"the database refused: {code or type(error).__name__}")

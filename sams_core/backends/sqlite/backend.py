@@ -448,7 +448,9 @@ class SQLiteBackend:
             try:
                 group = grp.getgrnam(agents_group).gr_gid
             except KeyError:
-                raise InvalidArguments("no such group on this machine", rule="group") from None
+                raise InvalidArguments(
+                    "no such group on this machine: make it, or name one that exists", rule="group"
+                ) from None
         self.folders.init(container, group)
 
     def accept_ledger_loss(self, container: str, owner: str) -> None:

@@ -314,9 +314,20 @@ class Pool:
         self._held()
 
 
+class _Connection(sqlite3.Connection):
+    """One that is closed at the gate, too, where an interrupt lost it before anybody held it."""
+
+    _end = gate.through(sqlite3.Connection.close)
+
+    def __del__(self) -> None:
+        with suppress(sqlite3.ProgrammingError):  # it came before it was opened
+            self._end()
+
+
 def _connect(database: str, *, uri: bool) -> sqlite3.Connection:
     return sqlite3.connect(
         database,
+        factory=_Connection,
         timeout=0,
         isolation_level=None,
         check_same_thread=False,
