@@ -27,7 +27,7 @@ class Trusted:
     """The objects that the harness vouches for, compared by identity and never by name.
 
     Whoever registers a tool chooses its name and metadata, so text is refused (`InvalidArguments`),
-    and so is a class, which would vouch for none of its objects.
+    and so is a class: name the tool that the agent uses.
     """
 
     def __init__(self, objects: Iterable[object] = ()) -> None:
@@ -52,7 +52,7 @@ class Trusted:
 
     def named(self, name: str) -> bool:
         """Tell whether one of the objects has this name: enough for a past call, for no tool at hand."""
-        return any(
+        return isinstance(name, str) and any(
             name in (_name(each), getattr(each, "__name__", None), getattr(each, "tool_name", None))
             for each in self._kept
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -81,7 +82,8 @@ def in_child(work: Callable[[], None]) -> int:
     if pid == 0:
         code = 1
         try:
-            faulthandler.dump_traceback_later(60, exit=True)  # where it waits for ever
+            faulthandler.register(signal.SIGALRM, chain=True)  # tells where it waits for ever
+            signal.alarm(60)
             work()
             code = 0
         finally:

@@ -164,6 +164,13 @@ def test_a_server_that_vanished_is_noticed_in_about_a_minute(
         assert tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 60_000
 
 
+def test_what_a_service_file_may_say_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "keepalives_idle" in connecting.Secret("postgresql://h/d").reveal()
+    assert "keepalives_idle" not in connecting.Secret("postgresql://h/d?service=x").reveal()
+    monkeypatch.setenv("PGSERVICE", "x")
+    assert "keepalives_idle" not in connecting.Secret("postgresql://h/d").reveal()
+
+
 def test_killed_connections_are_replaced_without_a_restart(store: Store) -> None:
     session = store.session()
     session.memory_write("run", "n", "x", "d")

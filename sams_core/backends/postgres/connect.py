@@ -121,7 +121,9 @@ class Secret:
 
 def _defaults(url: str) -> dict[str, Any]:
     given = conninfo_to_dict(url)
-    mine = {"connect_timeout": 10, "application_name": "sams", "client_encoding": "utf8"} | _TCP
+    mine: dict[str, Any] = {"application_name": "sams", "client_encoding": "utf8"}
+    if not (given.get("service") or os.environ.get("PGSERVICE")):  # whose file may say otherwise
+        mine |= {"connect_timeout": 10} | _TCP
     return {name: value for name, value in mine.items() if name not in given}
 
 

@@ -292,13 +292,14 @@ class Pool:
         """Run a block as one immediate transaction: all of it is stored, or nothing."""
         if connection.in_transaction:  # a signal's handler, in the middle of another verb
             raise StoreFailed("a transaction inside another one", rule="nested")
+        process = os.getpid()
         try:
             # Inside, because an interrupt that comes while it begins is raised when it has begun.
             self.retry(lambda: connection.execute("BEGIN IMMEDIATE"))
             yield
             self.retry(lambda: connection.execute("COMMIT"))
         except BaseException as error:
-            if connection.in_transaction:
+            if connection.in_transaction and os.getpid() == process:  # not in a child forked in it
                 with suppress(sqlite3.Error):  # a full disk can undo the transaction by itself
                     connection.execute("ROLLBACK")
             if isinstance(error, sqlite3.Error | UnicodeDecodeError):
