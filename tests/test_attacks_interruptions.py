@@ -32,6 +32,7 @@ from sams_core import (
     tainting,
 )
 from sams_core.backends.sqlite import connect
+from sams_core.backends.sqlite.curated import Curated
 from sams_core.govern import Governed, begin_tool
 from sams_core.locks import gate
 from sams_core.records import Draft
@@ -367,3 +368,25 @@ def test_threads_that_fork_at_once_leave_each_child_its_store(tmp_path: Path) ->
         check=False,
     )
     assert done.stdout == "True\n", done.stderr[-2_000:]
+
+
+def test_a_child_forked_in_a_transaction_that_unwinds_leaves_its_parents_alone(
+    sqlite: SQLiteBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, revise = Owner(sqlite, "olga"), Curated._revise
+    owner.write(ACME, "p", "before", "d")
+
+    def forking(self: Curated, *args: object, **more: object) -> object:
+        result = revise(self, *args, **more)  # type: ignore[arg-type]  # as it came
+        pid = os.fork()
+        if pid == 0:
+            raise Interrupt
+        os.waitpid(pid, 0)
+        return result
+
+    monkeypatch.setattr(Curated, "_revise", forking)
+    try:
+        owner.write(ACME, "p", "after", "d", expected_version=1)
+    except Interrupt:
+        os._exit(0)
+    assert [entry.content for entry in owner.history(ACME, "p")][-1] == "after"
