@@ -34,7 +34,9 @@ def _strike_each_message(cases: Cases, proxy: Proxy, verb: str, fault: str, fres
     raise AssertionError("unreachable")
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault", ["hang_up", "lose_answer", pytest.param("lose_request", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_call_broken_at_any_message_takes_effect_once(
     cases: tuple[Cases, Proxy], verb: str, fault: str

@@ -20,7 +20,7 @@ def crowd() -> Iterator[Crowd]:
     made.close()
 
 
-@pytest.mark.parametrize("times", [10, pytest.param(250, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [5, pytest.param(250, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("shared", [True, False], ids=["one", "own"])
 @pytest.mark.parametrize("what", ["note", "entry"])
 def test_eight_clients_that_read_modify_and_write_lose_nothing(

@@ -280,8 +280,15 @@ print([f"{s.kind} {s.name.split(':')[0]}" for s in session.sources])
 """
 
 
-@pytest.mark.parametrize("writer", ["main", "sub"])
-@pytest.mark.parametrize("reads", ["page", "nothing"])
+@pytest.mark.parametrize(
+    ("reads", "writer"),
+    [
+        ("page", "sub"),
+        ("nothing", "main"),
+        pytest.param("page", "main", marks=pytest.mark.slow),
+        pytest.param("nothing", "sub", marks=pytest.mark.slow),
+    ],
+)
 def test_an_interrupted_run_goes_on_in_another_process_as_it_was(
     reads: str, writer: str, tmp_path: Path
 ) -> None:
